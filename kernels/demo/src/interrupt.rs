@@ -7,7 +7,7 @@ use kymo::{Irq, NameEpoch, Text};
 
 use crate::sampling::{self, Place};
 use crate::sched::{SCHEDULER, settle};
-use crate::{MAX_HARTS, arch, smp};
+use crate::{MAX_HARTS, arch, counting, smp};
 
 /// Time between two timer interrupts, in ticks of the clock.
 static PERIOD: AtomicU64 = AtomicU64::new(0);
@@ -73,6 +73,7 @@ pub fn timer(irq: u32, at: &Place) {
         handle(irq, || {
             start_ticks();
             SCHEDULER.lock().tick();
+            counting::tick();
         });
     } else {
         arm();

@@ -10,6 +10,7 @@
 #[macro_use]
 mod ledger;
 mod console;
+mod counting;
 
 #[path = "../user/src/abi.rs"]
 mod abi;

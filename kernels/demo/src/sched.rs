@@ -21,7 +21,7 @@ use crate::mutex::MutexState;
 use crate::queue::{Queue, Side};
 use crate::semaphore::SemaphoreState;
 use crate::thread::{IDLE, Slot, State, THREADS, Thread};
-use crate::{Kymo, MAX_HARTS, smp, thread};
+use crate::{Kymo, MAX_HARTS, counting, smp, thread};
 
 /// Most mutexes, and most semaphores.
 pub const LOCKS: usize = 32;
@@ -466,6 +466,7 @@ fn exchange(mut scheduler: Guard, reason: SwitchReason, next: Slot) {
     // SAFETY: the space of a living thread, which is freed only by a thread that has left it.
     unsafe { paging::activate(space) };
     let old = &raw mut sched.threads[prev].context;
+    counting::switch(prev, next);
     let interrupts = scheduler.keep();
     RUNNING[here].store(running, Relaxed);
     // SAFETY: interrupts are masked and the scheduler's lock is held until the next thread drops

@@ -12,7 +12,7 @@ use kymo::{NameEpoch, Tid};
 use crate::arch::context::Context;
 use crate::ipc::{End, Message};
 use crate::sched::{SCHEDULER, Scheduler, settle, switch};
-use crate::{arch, smp, time};
+use crate::{arch, counting, smp, time};
 
 /// Index of a thread in the table.
 pub type Slot = usize;
@@ -186,6 +186,7 @@ impl Scheduler {
             .threads
             .iter()
             .position(|thread| thread.state == State::Free)?;
+        counting::begin(slot);
         self.last_tid += 1;
         let (tid, parent) = (Tid(self.last_tid), self.running());
         // SAFETY: the slot is free, so nobody uses its stack.

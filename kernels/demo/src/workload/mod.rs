@@ -1,6 +1,7 @@
 //! The workloads: fixed amounts of work, by name.
 
 mod broken;
+mod counts;
 mod echo;
 mod faults;
 mod ipc;
@@ -47,6 +48,8 @@ pub enum Workload {
     /// Processes with calls, faults and messages, into which NMIs come.
     #[cfg(target_arch = "x86_64")]
     Nmis,
+    /// Loops of known length, which are counted.
+    Counts,
     /// Frame pointers that lead astray, in the kernel and in programs.
     Broken,
     /// Two threads with one event of each kind, in the order of
@@ -71,6 +74,7 @@ impl Workload {
             #[cfg(target_arch = "x86_64")]
             "nmis" => Some(Workload::Nmis),
             "broken" => Some(Workload::Broken),
+            "counts" => Some(Workload::Counts),
             "trace_sched" => Some(Workload::TraceSched),
             _ => None,
         }
@@ -101,6 +105,7 @@ impl Workload {
             #[cfg(target_arch = "x86_64")]
             Workload::Nmis => nmis::run(rounds),
             Workload::Broken => broken::run(rounds),
+            Workload::Counts => counts::run(),
             Workload::TraceSched => trace_sched::run(),
             _ => {}
         }

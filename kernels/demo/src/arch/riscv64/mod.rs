@@ -4,6 +4,7 @@ pub mod context;
 mod device_tree;
 pub mod paging;
 mod plic;
+pub mod pmu;
 mod sbi;
 pub mod serial;
 pub mod timer;

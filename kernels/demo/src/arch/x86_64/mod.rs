@@ -4,6 +4,7 @@ mod apic;
 pub mod context;
 pub mod paging;
 mod pci;
+pub mod pmu;
 mod port;
 mod segments;
 pub mod serial;

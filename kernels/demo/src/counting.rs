@@ -75,12 +75,17 @@ pub fn read(group: Handle) -> Result<Snapshot, Refused> {
 }
 
 /// This hart goes from one thread to another. Interrupts are masked.
+#[inline(always)]
 pub fn switch(prev: Slot, next: Slot) {
-    let hart = arch::hart();
-    if !IN_USE[hart].load(Relaxed) {
-        return;
+    if IN_USE[arch::hart()].load(Relaxed) {
+        switch_groups(prev, next);
     }
-    if let Some(counters) = HARTS[hart].lock().as_mut() {
+}
+
+#[cold]
+#[inline(never)]
+fn switch_groups(prev: Slot, next: Slot) {
+    if let Some(counters) = HARTS[arch::hart()].lock().as_mut() {
         counters.happened(Software::ContextSwitches, true);
         let (mut prev, mut next) = (THREAD_GROUPS[prev].lock(), THREAD_GROUPS[next].lock());
         counters.switch(&mut prev, &mut next, now());
@@ -88,13 +93,21 @@ pub fn switch(prev: Slot, next: Slot) {
 }
 
 /// This hart's timer interrupt. Interrupts are masked.
+#[inline(always)]
 pub fn tick() {
     if IN_USE[arch::hart()].load(Relaxed) {
-        with_thread(|counters, thread, now| counters.tick(thread, now));
+        tick_groups();
     }
 }
 
+#[cold]
+#[inline(never)]
+fn tick_groups() {
+    with_thread(|counters, thread, now| counters.tick(thread, now));
+}
+
 /// A thread begins: it has none of the groups that the slot's last one had.
+#[inline(never)]
 pub fn begin(slot: Slot) {
     let mut groups = THREAD_GROUPS[slot].lock();
     if !groups.is_empty() {

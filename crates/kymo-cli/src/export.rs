@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use kymo_ctf::{StructClass, Trace};
 use kymo_profile::Chains;
 
-use crate::exit::Code;
+use crate::exit::{Code, Usage};
 use crate::output::refuse_inside;
 use crate::progress::Progress;
 use crate::summary::count;
@@ -15,13 +15,15 @@ use crate::{images, input};
 
 /// For `--help`.
 pub const EXAMPLES: &str = "Examples:
-  kymo export trace trace.pftrace --to perfetto    open it at ui.perfetto.dev, or with trace_processor
+  kymo export trace trace.pftrace --to perfetto    open it at ui.perfetto.dev
   kymo export trace trace.json --to chrome
   kymo export trace tables --to csv
   kymo export trace tables --to parquet
 
-Perfetto and Chrome get a timeline: what each CPU and thread does, interrupts, system calls, locks, wake-ups, and all other events as
-points. Samples appear in the timeline with their call stacks, if the kernel's ELF file is found. CSV and Parquet get every event with every field, one table for each kind of event. What was lost is told in all of them.";
+Perfetto and Chrome show a timeline: what each CPU and thread does, interrupts, system calls, locks,
+wake-ups, and all other events as points. Samples are in it with their call chains; their functions
+have names if the ELF files are found. CSV and Parquet have a table for each kind of event, with all
+its fields. Every format says what was lost.";
 
 /// The command line.
 #[derive(clap::Args)]
@@ -50,7 +52,11 @@ enum To {
     Chrome,
 }
 
-/// Does it.
+/// Runs `kymo export`.
+///
+/// # Errors
+/// If the trace or a file of symbols cannot be read, the output cannot be written, or symbols are
+/// given for a format that shows no functions.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let format = match arguments.to {
         To::Perfetto => kymo_export::Format::Perfetto,
@@ -58,6 +64,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         To::Csv => kymo_export::Format::Csv,
         To::Chrome => kymo_export::Format::Chrome,
     };
+    let is_timeline = matches!(arguments.to, To::Perfetto | To::Chrome);
+    if arguments.symbols.is_given() && !is_timeline {
+        let sentence = "--kernel, --image and --images name the functions of samples, which only \
+                        perfetto and chrome show; drop them";
+        return Err(Usage(sentence.to_owned()).into());
+    }
+    arguments.symbols.check_files()?;
     let trace = input::of_one_clock(&arguments.trace)?;
     refuse_inside(&arguments.out, &arguments.trace)?;
     let mut progress = Progress::new(&trace);
@@ -70,7 +83,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
             .map_err(|error| unnamed = Some(error))
             .ok(),
     };
-    let is_timeline = matches!(arguments.to, To::Perfetto | To::Chrome);
     let has_samples = is_timeline && has_samples(&trace);
     let files = match has_samples {
         true => images::StackFiles::of(&arguments.symbols, &arguments.trace, &trace)?,
@@ -91,7 +103,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     if let Some(error) = unnamed {
         return Err(error.context("the timeline is without samples"));
     }
-    if outcome.timeless > 0 && matches!(arguments.to, To::Perfetto | To::Chrome) {
+    if outcome.timeless > 0 && is_timeline {
         message!(
             "kymo: {} not in the timeline.",
             count(

@@ -19,15 +19,16 @@ pub const EXAMPLES: &str = "Examples:
   kymo flame trace --by thread --only kernel -o kernel.svg
   kymo flame trace --thread worker --from 0.25 --to +50ms -o worker.svg
   kymo flame trace --kernel kernel.elf --images rootfs -o out.svg
-  kymo flame trace --event page_fault -o faults.svg   who causes page faults, with record --stacks page_fault
+  kymo flame trace --event page_fault -o faults.svg   needs record --stacks page_fault
   kymo flame trace --off-cpu -o blocked.svg
   kymo flame trace --locks -o locks.svg
   kymo flame --diff before after -o diff.svg
   kymo flame trace --format folded | sort -k2 -n
   kymo flame trace --format firefox -o out.json       open it at profiler.firefox.com
 
-The width of a frame is the number of samples in a function and in what it calls. A CPU without work is left out. What the machine could
-not sample, and what the trace had no room for, is printed and stands below the graph's title.";
+A frame is as wide as the number of samples in its function and in what that calls. Samples of idle
+CPUs are left out. Samples that the machine missed, or for which the trace had no room, are counted:
+the numbers are printed, and stand below the graph's title.";
 
 /// Command line of `kymo flame`.
 #[derive(clap::Args)]
@@ -47,14 +48,14 @@ pub struct Arguments {
     /// Only samples taken in the kernel, with its part of the chains, or only those in programs.
     #[arg(long, value_enum, conflicts_with_all = ["off_cpu", "locks"])]
     only: Option<Part>,
-    /// Keep samples of CPUs without work.
+    /// Keep samples of idle CPUs.
     #[arg(long, conflicts_with_all = ["off_cpu", "locks"])]
     include_idle: bool,
     /// Show how long threads were blocked, asleep or suspended: by thread, reason and stack.
-    #[arg(long, conflicts_with = "locks")]
+    #[arg(long, conflicts_with_all = ["locks", "event"])]
     off_cpu: bool,
     /// Show how long threads waited for locks: by lock, waiter and owner.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "event")]
     locks: bool,
     /// Show what changed between two traces: the width is that of AFTER, red is more than before
     /// and blue is less.
@@ -115,7 +116,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         _ => None,
     };
     match damage {
-        Some(damage) => Err(damage.into()),
+        Some(damage) => Err(damage),
         None => Ok(Code::Ok),
     }
 }
@@ -157,11 +158,12 @@ impl Arguments {
     }
 }
 
+/// Draws one trace. Returns its first damage.
 fn graph(
     arguments: &Arguments,
     trace: &Path,
     out: Option<&Path>,
-) -> anyhow::Result<Option<kymo_ctf::Error>> {
+) -> anyhow::Result<Option<anyhow::Error>> {
     let Outcome { profile, damage } = arguments.read(trace)?;
     let what = arguments.what();
     let graph = FlameGraph {
@@ -176,17 +178,18 @@ fn graph(
             .write(&profile, &graph, arguments.by(), out)
     })?;
     print_account(&profile, what);
-    Ok(damage)
+    Ok(damage.map(anyhow::Error::from))
 }
 
+/// Draws what changed between two traces. Returns the first damage of either, with its trace.
 fn difference(
     arguments: &Arguments,
     before: &Path,
     after: &Path,
     out: Option<&Path>,
-) -> anyhow::Result<Option<kymo_ctf::Error>> {
+) -> anyhow::Result<Option<anyhow::Error>> {
     if !matches!(arguments.format, Format::Svg | Format::Folded) {
-        let sentence = "--diff has the formats svg and folded; drop --diff or --format";
+        let sentence = "--diff writes only svg or folded; choose one of them with --format";
         return Err(Usage(sentence.to_owned()).into());
     }
     let (old, new) = (arguments.read(before)?, arguments.read(after)?);
@@ -228,7 +231,11 @@ fn difference(
             account(profile, what).join("; ")
         );
     }
-    Ok(old.damage.or(new.damage))
+    let in_trace = |damage: kymo_ctf::Error, trace: &Path| {
+        anyhow::Error::from(damage).context(trace.display().to_string())
+    };
+    let of_old = old.damage.map(|damage| in_trace(damage, before));
+    Ok(of_old.or_else(|| Some(in_trace(new.damage?, after))))
 }
 
 /// The total of a profile with its unit.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use kymo::event::Event;
 use kymo::vocabulary::{MAX_CALLERS, StackCopy};
 use kymo_ctf::Trace;
@@ -93,11 +94,11 @@ pub fn note_kernel(trace: &Path, kernel: &Path) {
     let image = Image::parse(&bytes).ok();
     let build_id = image.and_then(|image| image.build_id().map(hex));
     let note = json!({ "images": [{ "name": "kernel", "file": path, "build_id": build_id }] });
-    // A trace without the note is still whole.
+    // The trace is complete without the note.
     let _ = fs::write(trace.join(NOTE), format!("{note}\n"));
 }
 
-/// What is noted beside the trace, or a part of it. A note that cannot be read is none.
+/// The notes beside the trace and its parts. A note that cannot be read is ignored.
 fn noted(directory: &Path, trace: &Trace) -> Vec<Noted> {
     let parts = trace.parts().iter().map(|part| part.directory.as_path());
     let directories = [directory].into_iter().chain(parts);
@@ -156,7 +157,7 @@ pub struct StackFiles {
 }
 
 impl StackFiles {
-    /// Those that are noted beside the trace, as far as they are what was recorded.
+    /// The files that are noted beside the trace, if their build ids are those of the note.
     ///
     /// # Errors
     /// [`BadInput`] if a file that the command line names cannot be used.
@@ -213,6 +214,29 @@ impl StackFiles {
 }
 
 impl Symbols {
+    /// Refuses paths where nothing is, so that a mistyped one is reported even if the trace has no
+    /// sample for which it would be read.
+    ///
+    /// # Errors
+    /// [`BadInput`].
+    pub fn check_files(&self) -> Result<(), BadInput> {
+        let images = self.image.iter().map(|(_, file)| file);
+        for file in self.kernel.iter().chain(images) {
+            fs::metadata(&file.path)
+                .map_err(|error| unreadable(&file.path, &error, "an ELF file"))?;
+        }
+        for directory in &self.images {
+            fs::read_dir(directory)
+                .map_err(|error| unreadable(directory, &error, "a directory of programs"))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the command line names any file or directory.
+    pub fn is_given(&self) -> bool {
+        self.kernel.is_some() || !self.image.is_empty() || !self.images.is_empty()
+    }
+
     /// Looks up the functions of all chains, and says which images are missing or wrong.
     ///
     /// # Errors
@@ -247,8 +271,8 @@ impl Symbols {
         }
         let mut images = Vec::new();
         for file in &read {
-            let not_elf = || BadInput(format!("{} is not an ELF file", file.path.display()));
-            let image = Image::parse(&file.bytes).map_err(|_| not_elf())?;
+            let image = Image::parse(&file.bytes)
+                .with_context(|| format!("cannot read {}", file.path.display()))?;
             let found = image.build_id().map(hex);
             if let (Some(recorded), Some(found)) = (&file.build_id, &found)
                 && recorded != found
@@ -290,7 +314,7 @@ impl Symbols {
         names.iter().find_map(of)
     }
 
-    /// Where the directories of the command line have a file of this name, perhaps.
+    /// Paths at which the directories of the command line may have a file of this name.
     fn in_directories(&self, name: &str) -> impl Iterator<Item = PathBuf> {
         let base = name.rsplit('/').next().unwrap_or(name).to_owned();
         let path = name.trim_start_matches('/').to_owned();
@@ -298,8 +322,8 @@ impl Symbols {
         folders.flat_map(move |folder| [folder.join(&path), folder.join(&base)])
     }
 
-    /// Reads the files that a process has noted: its program, whose process may have a name, then its
-    /// libraries. Gives the note of each that cannot be read.
+    /// Reads the files that a process has noted: its program, then its libraries. `name` is the name
+    /// of the process, if it has one. A file that cannot be read gives its note.
     fn loaded_by<'n>(
         &self,
         name: Option<&str>,
@@ -383,15 +407,17 @@ impl Symbols {
 
 /// Reads a file that the command line names.
 fn read_given(file: &ElfFile) -> Result<Vec<u8>, BadInput> {
-    fs::read(&file.path).map_err(|error| {
-        BadInput(format!(
-            "cannot read {}: {error}; give an ELF file",
-            file.path.display()
-        ))
-    })
+    fs::read(&file.path).map_err(|error| unreadable(&file.path, &error, "an ELF file"))
 }
 
-/// Reads a file that may be there. What is no file of its own, such as a device, is none.
+fn unreadable(path: &Path, error: &std::io::Error, instead: &str) -> BadInput {
+    BadInput(format!(
+        "cannot read {}: {error}; give {instead}",
+        path.display()
+    ))
+}
+
+/// Reads an ELF file that may not exist. Only regular files are read: a device might never end.
 fn read_elf(path: &Path) -> Option<Vec<u8>> {
     let is_file = fs::metadata(path).is_ok_and(|of| of.is_file());
     let bytes = is_file.then(|| fs::read(path).ok()).flatten()?;

@@ -22,11 +22,13 @@ use crate::summary::count;
 /// For `--help`.
 const REDOX_EXAMPLES: &str = "Examples:
   kymo import redox profiling.txt --symbols kernel.elf -o kernel.svg
-  kymo import redox profiling.txt --symbols kernel.txt --format perf-script --ghz 2.4 | inferno-collapse-perf
-  kymo import redox profiling.txt --symbols kernel.elf --user file:/bin/dd=dd.elf --frames both -o dd.svg
+  kymo import redox profiling.txt --symbols kernel.txt --format perf-script --ghz 2.4 |
+    inferno-collapse-perf
+  kymo import redox profiling.txt --symbols kernel.elf --user file:/bin/dd=dd.elf -o dd.svg
 
 In place of redox-kprofiling PROFILE SYMBOLS OPTIONS GHZ USERS:
-  i   --inside-only        o   --frames offset        x   --frames both        U   --user-part        u   --unknown-threads
+  i   --inside-only        o   --frames offset        x   --frames both
+  U   --user-part          u   --unknown-threads
   USERS, a file with lines of THREAD=FILE: --user THREAD=FILE for each line
 
 Symbols are an ELF file, or the text that nm -CS prints. Malformed lines are skipped and reported with their numbers.
@@ -226,7 +228,7 @@ fn open(path: &Path) -> Result<File, BadInput> {
 fn unreadable(path: &Path, error: &io::Error) -> BadInput {
     let path = path.display();
     BadInput(format!(
-        "cannot read {path}: {error}; give a file that you may read"
+        "cannot read {path}: {error}; give another file, or get read permission"
     ))
 }
 

@@ -15,7 +15,13 @@ pub fn any(directory: &Path) -> anyhow::Result<Trace> {
         );
         return Err(Usage(sentence).into());
     }
-    Ok(Trace::open(directory)?)
+    Trace::open(directory).map_err(|error| match error {
+        // The sentence has the line in the metadata, but not whose metadata.
+        kymo_ctf::Error::Metadata(_) => {
+            anyhow::Error::from(error).context(directory.display().to_string())
+        }
+        _ => error.into(),
+    })
 }
 
 /// Opens the trace in `directory`, or several traces that share a clock, such as a kernel's and its

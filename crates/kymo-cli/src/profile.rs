@@ -33,14 +33,15 @@ pub struct Outcome {
 /// Reads the trace and looks up its functions.
 ///
 /// # Errors
-/// [`BadInput`] if the trace has nothing of what is asked for, [`Usage`] if the selection leaves
-/// nothing of it.
+/// [`BadInput`] if the trace has nothing of what is asked for, or a file of symbols cannot be read;
+/// [`Usage`] if the selection leaves nothing.
 pub fn read(
     directory: &Path,
     what: What,
     selection: &select::Options,
     symbols: &images::Symbols,
 ) -> anyhow::Result<Outcome> {
+    symbols.check_files()?;
     let trace = input::of_one_clock(directory)?;
     let mut damage = None;
     let (chains, select) = match what {
@@ -53,12 +54,21 @@ pub fn read(
     if let Some(missing) = select.missing() {
         return Err(missing.into());
     }
-    check(
-        chains.totals(),
-        what,
-        select.is_partial,
-        !selection.event.is_empty(),
-    )?;
+    if chains.totals().kept == 0 {
+        return Err(match damage {
+            Some(damage) => anyhow::Error::from(damage).context(format!(
+                "{} is damaged, and nothing to show was found in the rest",
+                directory.display()
+            )),
+            None => nothing_to_show(
+                directory,
+                chains.totals(),
+                what,
+                select.is_partial,
+                !selection.event.is_empty(),
+            ),
+        });
+    }
     let profile = symbols.symbolize(chains, directory, &trace)?;
     Ok(Outcome { profile, damage })
 }
@@ -72,7 +82,7 @@ fn samples(
 ) -> anyhow::Result<(Chains, Select)> {
     let events = Events::of(selection, trace)?;
     options.of_events = events.as_ref().is_some_and(|events| events.by_id);
-    // Who a thread is, the whole trace says; so it is read from its beginning.
+    // The names of threads may come before the selection, so the trace is read from its beginning.
     let others = select::Options {
         event: Vec::new(),
         ..selection.clone()
@@ -173,56 +183,54 @@ impl Events {
     }
 }
 
-/// Refuses an empty profile.
-fn check(totals: &Totals, what: What, is_partial: bool, of_events: bool) -> anyhow::Result<()> {
-    if totals.kept > 0 {
-        return Ok(());
-    }
+/// Why a profile is empty, and what to do.
+fn nothing_to_show(
+    trace: &Path,
+    totals: &Totals,
+    what: What,
+    is_partial: bool,
+    of_events: bool,
+) -> anyhow::Error {
+    let trace = trace.display();
     let others = totals.idle + totals.other_mode;
-    let sentence = match what {
-        What::Waits(_) if is_partial => "the selection has no wait that ended".to_owned(),
-        What::Waits(WaitKind::OffCpu) => {
-            return Err(BadInput(
-                "the trace does not show when threads block: it has no switches; record the \
-                 events sched_switch"
-                    .to_owned(),
-            )
-            .into());
+    match what {
+        What::Waits(_) if is_partial => {
+            Usage(format!("the selection has no finished wait of {trace}")).into()
         }
-        What::Waits(WaitKind::Locks) => {
-            return Err(BadInput(
-                "no thread waits for a lock in this trace; record the events lock_*".to_owned(),
-            )
-            .into());
+        What::Waits(WaitKind::OffCpu) => BadInput(format!(
+            "{trace} has no switches, which show when threads block; record the events \
+             sched_switch"
+        ))
+        .into(),
+        What::Waits(WaitKind::Locks) => BadInput(format!(
+            "no thread waits for a lock in {trace}; record the events lock_*"
+        ))
+        .into(),
+        What::Samples(_) if totals.idle > 0 && others == totals.idle => Usage(format!(
+            "{trace} has only samples of idle CPUs; --include-idle keeps them"
+        ))
+        .into(),
+        What::Samples(_) if others > 0 => Usage(format!(
+            "{trace} has no sample of the mode that --only keeps"
+        ))
+        .into(),
+        What::Samples(_) if is_partial => {
+            Usage(format!("the selection has no sample of {trace}")).into()
         }
-        What::Samples(_) if totals.idle > 0 && others == totals.idle => format!(
-            "all {} are of idle CPUs; --include-idle keeps them",
-            count(totals.idle, "sample", "samples")
-        ),
-        What::Samples(_) if others > 0 => {
-            "no sample is left: --only leaves out those of the other mode".to_owned()
-        }
-        What::Samples(_) if is_partial => "the selection has no sample".to_owned(),
-        What::Samples(_) if of_events => {
-            return Err(BadInput(
-                "the trace has no call chain of this event; record it with --stacks EVENT"
-                    .to_owned(),
-            )
-            .into());
-        }
-        What::Samples(_) => {
-            return Err(BadInput(
-                "the trace has no samples and no events with call chains; record samples with \
-                 kymo record --mode sample"
-                    .to_owned(),
-            )
-            .into());
-        }
-    };
-    Err(Usage(sentence).into())
+        What::Samples(_) if of_events => BadInput(format!(
+            "{trace} has no call chain of this event; record it with --stacks EVENT"
+        ))
+        .into(),
+        What::Samples(_) => BadInput(format!(
+            "{trace} has no samples and no events with call chains; record samples with kymo \
+             record --mode sample"
+        ))
+        .into(),
+    }
 }
 
-/// What is in the profile and what is not: a line for each, the first about what is.
+/// The numbers of samples in the profile and of those that are missing: a line for each, the kept
+/// ones first.
 pub fn account(profile: &Profile, what: What) -> Vec<String> {
     let totals = &profile.totals;
     if let What::Waits(_) = what {
@@ -256,6 +264,10 @@ pub fn account(profile: &Profile, what: What) -> Vec<String> {
     lines.push(match (totals.lost, totals.gaps) {
         (0, 0) => "none lost".to_owned(),
         (lost, 0) => format!("{} lost: the trace had no room", thousands(lost)),
+        (0, gaps) => format!(
+            "an unknown number lost in {}",
+            count(gaps, "hole in the trace", "holes in the trace")
+        ),
         (lost, gaps) => format!(
             "{} lost, and an unknown number in {}",
             thousands(lost),
@@ -299,8 +311,9 @@ pub fn short_account(profile: &Profile, what: What) -> String {
             .map(|&(number, what)| counted(number, what)),
     );
     parts.push(counted(totals.missed, "missed"));
-    parts.push(match totals.gaps {
-        0 => counted(totals.lost, "lost"),
+    parts.push(match (totals.lost, totals.gaps) {
+        (lost, 0) => counted(lost, "lost"),
+        (0, _) => "an unknown number lost".to_owned(),
         _ => format!("{} and more lost", thousands(totals.lost)),
     });
     let rare = [

@@ -288,7 +288,11 @@ fn what_cannot_be_done_leaves_nothing() {
     let garbage = folder.path("garbage");
     fs::create_dir(&garbage).unwrap();
     fs::write(Path::new(&garbage).join("metadata"), [7; 1000]).unwrap();
-    assert!(says(3, &["convert", &garbage, &out]).starts_with("kymo: metadata, line 1"));
+    let message = says(3, &["convert", &garbage, &out]);
+    assert!(
+        message.starts_with(&format!("kymo: {garbage}: metadata, line 1")),
+        "{message}"
+    );
     assert!(!Path::new(&out).exists() && !Path::new(&inside).exists());
     // Only at the end is it known that the CPU does not exist; the created parent directories are
     // removed, too.

@@ -269,7 +269,7 @@ fn unusable_files_and_arguments_are_refused() {
     refused(
         3,
         &["profile.txt", "--symbols", "elf"],
-        "elf: not an ELF file; give",
+        "elf: a damaged or truncated ELF file; copy",
     );
     for wrong in ["0", "-1", "nan", "2,4", "1e9", ""] {
         let ghz = format!("--ghz={wrong}");

@@ -33,7 +33,7 @@ pub struct CodeFrame {
     pub is_inlined: bool,
 }
 
-/// What an image says about a list of addresses.
+/// The functions at a list of addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Located {
     /// The functions, each once.
@@ -81,9 +81,9 @@ impl<'d> Image<'d> {
     /// Reads the headers and the symbol table.
     ///
     /// # Errors
-    /// [`Error::NotElf`].
+    /// [`Error::NotElf`], [`Error::Damaged`].
     pub fn parse(bytes: &'d [u8]) -> Result<Image<'d>, Error> {
-        let file = object::File::parse(bytes).map_err(|_| Error::NotElf)?;
+        let file = crate::parse(bytes)?;
         let (symbols, code) = (symbols(&file), code(&file));
         Ok(Image {
             file,
@@ -323,9 +323,8 @@ fn code(file: &object::File<'_>) -> Vec<Range<u64>> {
     join_ranges(found)
 }
 
-/// The functions of the symbol table by address. Of several at one address the one that says how
-/// long it is wins, then the global one. A function without a size, as of assembly, reaches to the
-/// next one.
+/// The functions of the symbol table by address. Of several at one address, one with a size wins,
+/// then a global one. A function without a size, as in assembly, reaches to the next one.
 fn symbols<'d>(file: &object::File<'d>) -> Vec<Entry<'d>> {
     let mut found: Vec<(u64, u64, bool, &'d str)> = Vec::new();
     let is_function = |symbol: &object::Symbol<'d, '_>| {

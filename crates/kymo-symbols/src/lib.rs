@@ -44,9 +44,12 @@ pub use unwind::{Chain, ChainEnd, Registers, StackCopy, Unwinder};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes are not a valid ELF file.
+    /// The bytes do not begin as an ELF file does.
     #[error("not an ELF file")]
     NotElf,
+    /// The bytes begin as an ELF file does, but its tables cannot be read.
+    #[error("a damaged or truncated ELF file")]
+    Damaged,
     /// The debug information is damaged or unsupported.
     #[error("its DWARF cannot be read: {reason}")]
     Dwarf {
@@ -66,6 +69,7 @@ impl Error {
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self {
             Error::NotElf => "give the program as the linker made it, not as a flat binary",
+            Error::Damaged => "copy the file again, or build the program again",
             Error::Dwarf { .. } => "build the program again, without stripping it",
         })
     }
@@ -95,7 +99,7 @@ impl CodeMap {
     /// # Errors
     /// See [`Error`].
     pub fn parse(elf: &[u8]) -> Result<CodeMap, Error> {
-        let file = object::File::parse(elf).map_err(|_| Error::NotElf)?;
+        let file = parse(elf)?;
         let scopes = dwarf::scopes(&file).map_err(|error| Error::Dwarf {
             reason: error.to_string(),
         })?;
@@ -149,10 +153,17 @@ impl CodeMap {
 /// [`demangled()`] gives. Debug information is not read.
 ///
 /// # Errors
-/// [`Error::NotElf`].
+/// [`Error::NotElf`], [`Error::Damaged`].
 pub fn functions(elf: &[u8]) -> Result<Vec<Symbol>, Error> {
-    let file = object::File::parse(elf).map_err(|_| Error::NotElf)?;
-    Ok(named_symbols(&file, demangled))
+    Ok(named_symbols(&parse(elf)?, demangled))
+}
+
+/// Opens an ELF file.
+fn parse(elf: &[u8]) -> Result<object::File<'_>, Error> {
+    object::File::parse(elf).map_err(|_| match elf.starts_with(b"\x7fELF") {
+        true => Error::Damaged,
+        false => Error::NotElf,
+    })
 }
 
 fn symbols(file: &object::File<'_>) -> Vec<Symbol> {

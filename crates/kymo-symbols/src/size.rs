@@ -23,9 +23,9 @@ impl CodeSizes {
     /// for the same code, to the first by name.
     ///
     /// # Errors
-    /// [`Error::NotElf`].
+    /// [`Error::NotElf`], [`Error::Damaged`].
     pub fn parse(elf: &[u8]) -> Result<CodeSizes, Error> {
-        let file = object::File::parse(elf).map_err(|_| Error::NotElf)?;
+        let file = crate::parse(elf)?;
         let mut symbols = symbols(&file);
         let mut functions: BTreeMap<String, u64> = BTreeMap::new();
         let mut unnamed = 0;
@@ -215,5 +215,7 @@ mod tests {
             .find(|(name, _)| name.starts_with("kymo_symbols::size::tests::sizes_add_up"));
         assert!(own.is_some_and(|&(_, bytes)| bytes > 0));
         assert_eq!(CodeSizes::parse(b"no program"), Err(Error::NotElf));
+        let start_of_a_program = b"\x7fELF\x02\x01\x01";
+        assert_eq!(CodeSizes::parse(start_of_a_program), Err(Error::Damaged));
     }
 }

@@ -13,14 +13,17 @@ use crate::summary;
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
-  kymo attach /dev/shm/guest.ram --out trace             until Ctrl-C, or until the machine or its session ends
+  kymo attach /dev/shm/guest.ram --out trace             until Ctrl-C, or until it ends
   kymo attach /dev/shm/guest.ram --out trace --duration 5
   kymo attach --qmp qmp.sock --out trace
-  kymo attach --qmp qmp.sock --snapshot --out trace      stops the machine while its memory is copied
+  kymo attach --qmp qmp.sock --snapshot --out trace      stops the machine while copying
 
-The machine's memory must be a shared file: -M ..,memory-backend=m -object memory-backend-file,id=m,size=..,mem-path=..,share=on.
-The machine is neither asked for anything nor stopped (except by --snapshot). The trace begins with what the rings still hold. If the
-session waits for a host to empty its rings, kymo does so, unless another kymo already does.";
+The machine's memory must be a shared file:
+  -M ..,memory-backend=m -object memory-backend-file,id=m,size=..,mem-path=..,share=on
+
+The machine is neither asked for anything nor stopped (except by --snapshot). The trace begins with
+what the rings still hold. If the session waits for a host to empty its rings, kymo does so, unless
+another kymo already does.";
 
 /// Command line of `kymo attach`.
 #[derive(clap::Args)]

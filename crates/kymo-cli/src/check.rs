@@ -20,10 +20,12 @@ pub const EXAMPLES: &str = "Examples:
   kymo check trace --expect boot.toml
   kymo check trace --json | jq '.first[].message'
 
-Rules: switch-chain, one-cpu, after-end, irq-pair, syscall-pair, lock-held, idle-thread, clock-back. But for the last, no rule
-applies where the state is unknown: before a CPU's first switch, and after a loss.
+Rules: switch-chain, one-cpu, after-end, irq-pair, syscall-pair, lock-held, idle-thread,
+clock-back. Except for clock-back, no rule applies where the state is unknown: before a CPU's first
+switch, and after a loss.
 
-An expectation file (TOML) states what the trace must contain; the book's chapter \"Checking a trace\" has the reference:
+An expectation file (TOML) states what the trace must contain; the book's chapter
+\"Checking a trace\" has the reference:
 
   [[expect]]
   name = \"A yields before it sleeps\"
@@ -42,7 +44,8 @@ An expectation file (TOML) states what the trace must contain; the book's chapte
   losses = \"events\"
   count = 0
 
-Exit codes: 1 if a rule is violated or an expectation fails; 3 if the file cannot be used, or expects events that the trace does not record.";
+Exit codes: 1 if a rule is violated or an expectation fails; 3 if the file cannot be used, or
+expects events that the trace does not record.";
 
 /// Command line of `kymo check`.
 #[derive(clap::Args)]
@@ -264,13 +267,16 @@ fn all_json(report: &Report, verdicts: &[(&Path, Verdict)]) -> String {
     let found = &report.contradictions;
     let lost = report.losses.events.saturating_add(report.losses.packets);
     let mut all = json!({
-        "type": "check", "events": report.events, "lost": lost, "counts": found.counts, "first": found.first,
+        "type": "check", "events": report.events, "lost": lost,
+        "counts": found.counts, "first": found.first,
     });
     if let (Value::Object(all), false) = (&mut all, verdicts.is_empty()) {
         let verdicts = verdicts.iter().map(|(file, verdict)| {
             json!({
-                "file": file.display().to_string(), "line": verdict.line, "name": verdict.name, "holds": verdict.holds,
-                "message": verdict.message, "found": verdict.found.iter().map(one_json).collect::<Vec<_>>(), "more": verdict.more,
+                "file": file.display().to_string(), "line": verdict.line,
+                "name": verdict.name, "holds": verdict.holds, "message": verdict.message,
+                "found": verdict.found.iter().map(one_json).collect::<Vec<_>>(),
+                "more": verdict.more,
             })
         });
         all.insert("expectations".to_owned(), verdicts.collect());
@@ -286,13 +292,16 @@ fn one_json(found: &Found) -> Value {
             thread,
             lasted,
         } => json!({
-            "type": "event", "time_ns": narrow(event.nanos()), "cpu": event.cpu(), "name": event.name(),
+            "type": "event", "time_ns": narrow(event.nanos()), "cpu": event.cpu(),
+            "name": event.name(),
             "fields": serde_json::from_str::<Value>(&fields_json(event)).unwrap_or_default(),
-            "thread": thread, "begin_ns": lasted.map(|(begin, _)| begin), "duration_ns": lasted.map(|(_, nanos)| nanos),
+            "thread": thread, "begin_ns": lasted.map(|(begin, _)| begin),
+            "duration_ns": lasted.map(|(_, nanos)| nanos),
         }),
         Found::Loss(loss) => json!({
-            "type": "loss", "kind": if loss.kind == LossKind::Events { "events" } else { "packets" }, "count": loss.count,
-            "stream": &*loss.stream, "cpu": loss.cpu,
+            "type": "loss",
+            "kind": if loss.kind == LossKind::Events { "events" } else { "packets" },
+            "count": loss.count, "stream": &*loss.stream, "cpu": loss.cpu,
             "begin_ns": narrow(loss.begin_nanos), "end_ns": narrow(loss.end_nanos),
         }),
     }

@@ -19,10 +19,11 @@ pub const EXAMPLES: &str = "Examples:
   kymo convert trace new --ctf2                   as CTF 2 instead of CTF 1.8
   kymo convert kernel ust both                    two traces in one directory
 
-The input is any trace of CTF 1.8 or CTF 2, or a directory of several. Selected events keep their names, values, times and order; losses keep
-their counts and the times between which they occurred. Each of several traces gets its own directory below OUT, which readers open as one
-trace; times select from the beginning of each trace, unless written with @. Of a damaged trace
-everything readable is written, with exit code 3.";
+The input is any trace of CTF 1.8 or CTF 2, or a directory of several. Selected events keep their
+names, values, times and order; losses keep their counts and the times between which they occurred.
+Each of several traces gets its own directory below OUT, which readers open as one trace; times
+select from the beginning of each trace, unless written with @. Of a damaged trace everything
+readable is written, with exit code 3.";
 
 /// Command line of `kymo convert`.
 #[derive(clap::Args)]

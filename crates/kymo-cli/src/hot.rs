@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use kymo_profile::{Hot, Options, Place, Profile, Share};
+use kymo_profile::{Hot, Options, Place, Profile, ProfileImage, Share};
 use serde_json::{Value, json};
 
 use crate::dump::{deliver, escape_controls, flush};
@@ -22,8 +22,9 @@ pub const EXAMPLES: &str = "Examples:
   kymo hot trace --only kernel --thread worker --from 0.25
   kymo hot trace --json | jq '.places[] | select(.total.share > 0.1)'
 
-`self` is the share of samples in the function itself, `total` also has what it calls. The machine's own share lies in the interval with a
-probability of 95 %, if samples are independent of each other: what runs for many samples in a row is less certain than that.";
+`self` is the share of samples in the function itself; `total` includes what it calls. With a
+probability of 95 %, the interval contains the share of time that the function really took. This
+assumes independent samples: for a function that runs for many samples in a row, it is too narrow.";
 
 /// Command line of `kymo hot`.
 #[derive(clap::Args)]
@@ -42,7 +43,7 @@ pub struct Arguments {
     /// Only samples taken in the kernel, with its part of the chains, or only those in programs.
     #[arg(long, value_enum)]
     only: Option<Part>,
-    /// Keep samples of CPUs without work.
+    /// Keep samples of idle CPUs.
     #[arg(long)]
     include_idle: bool,
     #[command(flatten)]
@@ -130,9 +131,13 @@ fn table(profile: &Profile, hot: &[Hot], arguments: &Arguments) -> String {
     text
 }
 
+fn image_of<'a>(profile: &'a Profile, place: &Hot) -> Option<&'a ProfileImage> {
+    profile.images.get(place.image?.index())
+}
+
 /// The program's name; `None` for the kernel.
 fn program<'a>(profile: &'a Profile, place: &Hot) -> Option<&'a str> {
-    let image = profile.images.get(place.image?.index())?;
+    let image = image_of(profile, place)?;
     (!image.is_kernel).then_some(&*image.name)
 }
 
@@ -148,7 +153,7 @@ fn object(profile: &Profile, hot: &[Hot]) -> Value {
     let places = hot.iter().map(|place| {
         json!({
             "function": &*place.function,
-            "image": place.image.and_then(|id| profile.images.get(id.index())).map(|image| &*image.name),
+            "image": image_of(profile, place).map(|image| &*image.name),
             "file": place.file.as_deref(),
             "line": place.line,
             "self": share(&place.own),

@@ -17,7 +17,8 @@ pub const EXAMPLES: &str = "Examples:
   kymo lint trace/metadata
   kymo lint trace --json | jq .message
 
-Exit codes: 0 no findings; 1 findings in a trace that can be read; 3 the metadata or trace cannot be used.";
+Exit codes: 0 no findings; 1 findings in a trace that can be read; 3 the metadata or trace cannot be
+used.";
 
 /// Command line of `kymo lint`.
 #[derive(clap::Args)]

@@ -44,7 +44,8 @@ use clap::{Parser, Subcommand};
 /// events contradict each other); 2 invalid command line; 3 unusable input; 4 something is missing
 /// on this machine.
 #[derive(Parser)]
-#[command(name = "kymo", version, long_version = version::TEXT.as_str(), verbatim_doc_comment, arg_required_else_help = true)]
+#[command(name = "kymo", version, long_version = version::TEXT.as_str())]
+#[command(verbatim_doc_comment, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -113,8 +114,9 @@ const DUMP_EXAMPLES: &str = "Examples:
   kymo dump trace --format babeltrace     as babeltrace2 prints it
   kymo dump trace --count
 
-An event is printed if it matches every given option: CPU, name, thread and time. Losses are selected by time and CPU only, as the lost
-events may have matched. Which thread runs on a CPU is unknown until the CPU's first switch, and after a loss until the next switch.";
+An event is printed if it matches every given option: CPU, name, thread and time. Losses are
+selected by time and CPU only, as the lost events may have matched. Which thread runs on a CPU is
+unknown until the CPU's first switch, and after a loss until the next switch.";
 
 #[derive(clap::Args)]
 struct DumpArguments {

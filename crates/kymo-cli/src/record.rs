@@ -33,8 +33,9 @@ The kernel selects the standard machine: QEMU's `virt` for RISC-V (64 bits); `q3
 To a command of your own, kymo adds only a memory backend and what --via, --rolling and --events need. The machine ends when kymo ends,
 however that happens. The trace always consists of whole packets.
 
---rolling, --events, --via and the options of samples are passed to the kernel in the word kymo= of its command line, as in kymo=start,rolling,events=irq_*:sched_switch.
-If the trace shows that the kernel ignored them, kymo reports it.";
+--rolling, --events, --via and the options of samples are passed to the kernel in the word kymo= of
+its command line, as in kymo=start,rolling,events=irq_*:sched_switch. If the trace shows that the
+kernel ignored them, kymo reports it.";
 
 /// How the trace leaves the machine.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -202,7 +203,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NAMES")]
     stacks: Option<String>,
     /// Number of CPUs of the standard machine.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=512), conflicts_with = "command")]
+    #[arg(long, default_value_t = 4, conflicts_with = "command")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=512))]
     cpus: u32,
     /// The kernel's command line on the standard machine.
     #[arg(long, conflicts_with = "command")]

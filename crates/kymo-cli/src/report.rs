@@ -21,8 +21,9 @@ pub const EXAMPLES: &str = "Examples:
   kymo report trace --json | jq '.wake_latency.worst'
   kymo report trace --json | jq '.locks[] | select(.longest_wait.ns > 1000000)'
 
-A table is printed if the trace has events for it. Times are seconds since the trace began. JSON has every table in full, with times in
-nanoseconds from the clock's origin. `-` is unknown: nothing is guessed where events were lost.";
+A table is printed if the trace has events for it. Times are seconds since the trace began. JSON has
+every table in full, with times in nanoseconds from the clock's origin. `-` is unknown: nothing is
+guessed where events were lost.";
 
 /// Command line of `kymo report`.
 #[derive(clap::Args)]

@@ -18,8 +18,9 @@ pub const EXAMPLES: &str = "Examples:
   kymo size kernel.elf -o size.svg        open it in a browser; a click zooms, Ctrl-F searches
   kymo size kernel.elf --format folded | grep '^core;fmt'
 
-The width of a frame is the number of bytes of a crate, a module, a type or a function; `impl TRAIT` holds a type's methods of a trait.
-The bytes of all frames are those of the executable sections. `[not in a symbol]` is padding, tables, and assembly without a `.size`.";
+A frame is a crate, a module, a type or a function, and as wide as its number of bytes; `impl TRAIT`
+holds a type's methods of a trait. Together the frames are as large as the executable sections.
+`[not in a symbol]` is padding, tables, and assembly without a `.size`.";
 
 /// Name of what no symbol covers.
 const UNNAMED: &str = "[not in a symbol]";

@@ -211,8 +211,8 @@ fn time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Defines a function that goes round a loop this often, in a frame of its own. The loop is aligned,
-/// so that all of them are equally fast.
+/// Defines a function with a frame that goes round a loop `rounds` times. The loop is aligned, so
+/// that all such functions are equally fast.
 macro_rules! spin {
     ($name:ident) => {
         #[unsafe(naked)]

@@ -51,7 +51,7 @@ impl Counts {
         }
     }
 
-    /// Where the addresses of a chain belong, which is of a thread if that is known.
+    /// The address spaces of a chain, which is the thread's if that is known.
     #[inline]
     pub(crate) fn header(
         &mut self,

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::profile::{Frame, ImageId, Profile, StackId};
 
-/// What shares are of.
+/// The unit of which [`Profile::hot`] gives shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
     /// Functions.
@@ -23,8 +23,8 @@ pub struct Share {
     pub weight: u64,
     /// The share, from 0 to 1.
     pub share: f64,
-    /// In which the machine's own share lies with a probability of 95 %, if the samples are
-    /// independent of each other: Wilson's interval.
+    /// Wilson's interval: with a probability of 95 %, the share of the machine's time lies in it, if
+    /// the samples are independent of each other.
     pub interval: (f64, f64),
 }
 

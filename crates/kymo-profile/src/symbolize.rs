@@ -99,8 +99,8 @@ impl Chains {
         }
     }
 
-    /// Looks up each distinct address once. `find` is asked once for the kernel and for each program
-    /// with addresses, and gives the files that were loaded: of a program, its own first, then its
+    /// Looks up each distinct address once. `find` is called once for the kernel and for each program
+    /// with addresses, and returns the files that were loaded: a program's own file first, then its
     /// libraries. Where no file holds the address, or its file knows no function, frames are named
     /// by their address.
     pub fn symbolize<'i, 'd: 'i, L>(self, mut find: impl FnMut(Wanted<'_>) -> L) -> Profile
@@ -173,7 +173,7 @@ struct ChainPlace {
 #[derive(Clone, Default)]
 struct Frames {
     all: Range<u32>,
-    /// Where those begin that the tracepoint brings with it.
+    /// Where the tracepoint's own frames begin.
     end_of_code: u32,
 }
 
@@ -395,8 +395,8 @@ impl Profile {
     }
 }
 
-/// What stands for an address without a function: its distance from the begin of the file that it
-/// is from, or the address.
+/// The name of an address without a function: its offset in the file that it is from, or the
+/// address.
 fn unnamed(
     name: &str,
     loaded: Option<Loaded<'_, '_>>,

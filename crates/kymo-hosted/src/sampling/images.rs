@@ -53,7 +53,7 @@ pub(crate) fn for_each(mut show: impl FnMut(&Image<'_>)) {
     unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut show).cast()) };
 }
 
-/// What a file's headers say. `None` for one without code.
+/// Reads a loaded file's headers. `None` for a file without code.
 ///
 /// # Safety
 /// The linker has loaded the file, and does not unload it meanwhile.
@@ -165,7 +165,8 @@ fn entry(path: &Path, image: &Image<'_>) -> String {
         _ => quoted(&build_id),
     };
     format!(
-        "{{\"process\":{process},\"name\":{path},\"file\":{path},\"base\":{},\"build_id\":{build_id}}}",
+        "{{\"process\":{process},\"name\":{path},\"file\":{path},\"base\":{},\
+         \"build_id\":{build_id}}}",
         image.base
     )
 }

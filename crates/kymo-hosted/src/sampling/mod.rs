@@ -38,13 +38,13 @@ use kymo::{Error, NameEpoch, Text, Tracer};
 use crate::{Hosted, Sampling};
 use thread::{THREAD, Thread};
 
-/// One for each ring.
+/// The samplers, one for each ring.
 pub(crate) type Samplers = &'static [Sampler<1>];
 
-/// Average distance of two samples of a thread in nanoseconds of its processor time; 0 where none
+/// Average distance of two samples of a thread in nanoseconds of its processor time; 0 while none
 /// are taken.
 static PERIOD: AtomicU64 = AtomicU64::new(0);
-/// The same in ticks of the trace's clock.
+/// Average distance of two samples of a thread in ticks of the trace's clock.
 static PERIOD_TICKS: AtomicU64 = AtomicU64::new(0);
 /// Most callers of a sample.
 static DEPTH: AtomicU32 = AtomicU32::new(0);
@@ -76,7 +76,7 @@ fn threads() -> MutexGuard<'static, Vec<Entry>> {
     THREADS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The samplers of as many rings, which are never freed.
+/// Allocates samplers for this many rings, which are never freed.
 pub(crate) fn samplers(rings: u32) -> Samplers {
     Vec::leak((0..rings).map(|_| Sampler::new()).collect())
 }
@@ -167,7 +167,7 @@ pub(crate) fn end() {
     }
 }
 
-/// The calling thread has claimed a ring.
+/// Samples the calling thread, which has claimed a ring, from here on.
 pub(crate) fn enter(sampler: &'static Sampler<1>) {
     THREAD.with(|thread| {
         thread.find_itself();
@@ -182,7 +182,7 @@ pub(crate) fn enter(sampler: &'static Sampler<1>) {
     });
 }
 
-/// The calling thread is about to give its ring back.
+/// Stops sampling the calling thread, which is about to give its ring back.
 pub(crate) fn leave() {
     THREAD.with(|thread| {
         let mut threads = threads();

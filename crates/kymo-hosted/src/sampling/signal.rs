@@ -12,15 +12,16 @@ use kymo::sample::Registers;
 
 use super::thread::THREAD;
 
-/// Its address is what the program's own timers send along, so that they are told from others'.
+/// The timers send the address of this byte with their signal, which tells it from the signals of
+/// any other timer.
 static OURS: u8 = 0;
-/// What the program did about SIGPROF before.
+/// The program's action for SIGPROF before this handler was installed.
 static EARLIER: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// A timer of a thread's processor time. It expires once each time it is set.
 #[derive(Debug)]
 pub(super) struct Timer {
-    /// The system's name for it, if it is there.
+    /// The system's id of the timer, valid while `there` is set.
     id: AtomicUsize,
     there: AtomicBool,
 }
@@ -64,7 +65,7 @@ impl Timer {
         std::ptr::with_exposed_provenance_mut(self.id.load(Relaxed))
     }
 
-    /// Lets it expire when the thread's clock shows `nanos`. The handler may call this.
+    /// Sets the timer to expire when the thread's clock shows `nanos`. The handler may call this.
     pub(super) fn set(&self, nanos: u64) {
         if !self.is_there() {
             return;
@@ -100,7 +101,7 @@ pub(super) fn clock_of(thread: libc::pthread_t) -> Result<libc::clockid_t, Error
     }
 }
 
-/// What a clock shows, in nanoseconds.
+/// The time of a clock, in nanoseconds.
 pub(super) fn time_of(clock: libc::clockid_t) -> u64 {
     // SAFETY: two numbers.
     let mut time: libc::timespec = unsafe { zeroed() };
@@ -172,14 +173,14 @@ extern "C" fn on_signal(number: c_int, info: *mut libc::siginfo_t, context: *mut
     }
 }
 
-/// Whether one of the program's own timers has sent the signal.
+/// Whether one of Kymo's timers has sent the signal.
 fn is_ours(info: &libc::siginfo_t) -> bool {
     // SAFETY: a signal with this code has a value.
     info.si_code == libc::SI_TIMER
         && unsafe { info.si_value() }.sival_ptr.addr() == (&raw const OURS).addr()
 }
 
-/// Does with somebody else's signal what was done before.
+/// Passes a signal from elsewhere to the program's earlier action.
 ///
 /// # Safety
 /// The arguments are those of the handler.

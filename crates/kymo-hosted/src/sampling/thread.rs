@@ -30,7 +30,7 @@ thread_local! {
 /// Lowest and highest address of code of the program and its libraries.
 static CODE: [AtomicUsize; 2] = [AtomicUsize::new(usize::MAX), AtomicUsize::new(0)];
 
-/// Looks where code is: libraries may have been loaded since the last time.
+/// Updates the range of code: libraries may have been loaded since the last time.
 pub(super) fn find_code() {
     images::for_each(|image| {
         CODE[0].fetch_min(image.code.start, Relaxed);
@@ -38,7 +38,7 @@ pub(super) fn find_code() {
     });
 }
 
-/// What the handler needs to know of its thread.
+/// A thread's data for its signal handler.
 #[derive(Debug)]
 pub(super) struct Thread {
     /// Its ring's sampler; null where it has no ring.
@@ -49,9 +49,9 @@ pub(super) struct Thread {
     /// Whether its handler is at work.
     inside: AtomicBool,
     tid: AtomicU32,
-    /// By which other threads find its clock.
+    /// Its `pthread_t`, by which other threads find its clock.
     handle: AtomicUsize,
-    /// First address of its stack, and the one behind.
+    /// First address of its stack, and the address behind the stack.
     stack: [AtomicUsize; 2],
     name: Cell<[u8; THREAD_NAME]>,
     pub(super) named: NameEpoch,
@@ -93,7 +93,7 @@ impl Thread {
         unsafe { self.sampler.load(Relaxed).as_ref() }
     }
 
-    /// Notes what is to be known of the calling thread, which `self` belongs to.
+    /// Fills in name, numbers and stack of the calling thread, to which `self` belongs.
     pub(super) fn find_itself(&self) {
         let mut name = [0; THREAD_NAME];
         // SAFETY: PR_GET_NAME writes up to 16 bytes, the last of them zero.
@@ -136,7 +136,8 @@ impl Thread {
         self.timer.delete();
     }
 
-    /// In the signal handler of this thread, which has interrupted code at this place.
+    /// Takes a sample if one is due, and sets the timer. Called by the thread's signal handler, with
+    /// the place of the interrupted code.
     pub(super) fn on_timer(&self, place: &Place) {
         // Partner: `end`, which stores `PERIOD` before it loads this.
         self.inside.store(true, SeqCst);
@@ -157,7 +158,7 @@ impl Thread {
                 let sp = place.sp;
                 Tracer::<Hosted>::sample(sampler, 0, &at, &Own { thread: self, sp });
             }
-            // A time that has passed would bring the signal at once, and the program would not go on.
+            // A time in the past would bring the signal at once, again and again.
             let soon = signal::own_time() + period / 2;
             self.timer.set(self.next.load(Relaxed).max(soon));
         }

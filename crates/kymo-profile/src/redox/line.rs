@@ -121,7 +121,7 @@ pub struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Of this text.
+    /// The lines of this text.
     pub fn new(text: R) -> Lines<R> {
         Lines {
             text,

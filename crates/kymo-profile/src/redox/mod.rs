@@ -61,10 +61,10 @@ pub struct Options {
 /// How the frames of a stack are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Frames {
-    /// As functions.
+    /// A frame is a function.
     #[default]
     Function,
-    /// As functions with an offset: a frame for each place in the code. (`o`)
+    /// A frame is a place in the code: a function with an offset. (`o`)
     Offset,
     /// Both: under the function, the places in it. (`x`)
     Both,
@@ -135,7 +135,7 @@ impl Problems {
     }
 }
 
-/// What became of the lines.
+/// How many lines became samples, and why others did not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -162,7 +162,7 @@ pub struct Importer {
 }
 
 impl Importer {
-    /// With the functions of the kernel, and those of programs by the name of their thread.
+    /// An importer with the functions of the kernel, and of programs by the names of their threads.
     pub fn new(
         kernel: Functions,
         users: impl IntoIterator<Item = (String, Functions)>,

@@ -42,8 +42,8 @@ impl FromStr for Frequency {
 
 /// Writes samples as `perf script` prints them.
 ///
-/// The time is in seconds with six decimals. Without a frequency it is in ticks, and an event `ticks`
-/// says so.
+/// The time is in seconds with six decimals. Without a frequency it is in ticks, and the event is
+/// named `ticks`.
 #[derive(Debug)]
 pub struct PerfScript<W> {
     out: W,
@@ -51,7 +51,7 @@ pub struct PerfScript<W> {
 }
 
 impl<W: Write> PerfScript<W> {
-    /// Of times at this frequency.
+    /// A writer for counters of this frequency.
     pub fn new(out: W, frequency: Option<Frequency>) -> PerfScript<W> {
         PerfScript { out, frequency }
     }

@@ -25,7 +25,7 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Of any order.
+    /// The functions may be in any order.
     pub fn new(functions: Vec<Function>) -> Functions {
         let (mut by_address, others): (Vec<_>, Vec<_>) = functions
             .into_iter()

@@ -1,4 +1,4 @@
-//! Samples: the interrupt or NMI that finds a CPU somewhere records where, and how it got there.
+//! Samples: an interrupt or NMI records which instruction it interrupted, and who called that code.
 //!
 //! A driver of the kernel's, such as its timer interrupt, calls [`Tracer::sample`] with what it
 //! interrupted. The chain of callers is found by frame pointers, so build the kernel and its
@@ -34,11 +34,12 @@
 //!     fn kernel_stack(&self, address: usize) -> Option<Window> {
 //!         let stack = stack_of_this_thread();
 //!         // SAFETY: the running thread's stack is mapped.
-//!         stack.contains(&address).then(|| unsafe { Window::new(stack.clone(), stack.start as _) })
+//!         let window = || unsafe { Window::new(stack.clone(), stack.start as _) };
+//!         stack.contains(&address).then(window)
 //!     }
 //! }
 //!
-//! /// In the timer interrupt. Gives the ticks until the next one; `None` if nobody samples.
+//! /// The timer interrupt calls this. Gives the ticks until the next one; `None` if nobody samples.
 //! fn tick(frame: &Frame) -> Option<u64> {
 //!     let period = SAMPLER.period();
 //!     if period == 0 {
@@ -57,9 +58,9 @@
 //! ```
 //!
 //! # Invariants
-//! - Only code on CPU `n` calls with `n`. It may be interrupted by code that does so too, which is
-//!   through before it goes on: so the places for callers are a stack, and whoever is above gets
-//!   what is left.
+//! - Only code on CPU `n` passes `n`. An interrupt may take a sample in the middle of another, and
+//!   finishes first. So the places for callers are a stack: the inner sample gets what the outer one
+//!   has left.
 //! - Nothing is read that no [`Window`] vouches for.
 
 #[cfg(test)]
@@ -88,7 +89,7 @@ use period::Period;
 use record::Words;
 use unwind::Callers;
 
-/// What a sample is taken of.
+/// What a sample records of the code that it interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted {
     /// Where the CPU was.
@@ -155,7 +156,7 @@ impl<const CPUS: usize> Default for Sampler<CPUS> {
 }
 
 impl<const CPUS: usize> Sampler<CPUS> {
-    /// A sampler that takes no samples yet, and callers as deep as they go.
+    /// A sampler with period 0, which takes no samples, and the greatest depth.
     pub const fn new() -> Self {
         Sampler {
             period: Period::new(0),
@@ -171,8 +172,8 @@ impl<const CPUS: usize> Sampler<CPUS> {
         }
     }
 
-    /// Takes over what a session asks for: [`Platform::sampling`] calls this, then starts or stops
-    /// its drivers. One call at a time.
+    /// Applies a session's settings: [`Platform::sampling`] calls this, then starts or stops its
+    /// drivers. Calls must not overlap.
     pub fn set(&self, sampling: &Sampling) {
         self.depth
             .store(sampling.depth.min(MAX_CALLERS as u32), Relaxed);
@@ -317,8 +318,8 @@ impl<P: Platform> Tracer<P> {
     /// Records a sample of what an interrupt or NMI has interrupted on this CPU, whose number is
     /// `cpu`, if samples are on. Returns whether one was recorded; one without room is counted.
     ///
-    /// With [`Masked`](crate::platform::Masked) not in an NMI: see
-    /// [`Platform`]. No lock, no fault, no array of callers on the caller's stack.
+    /// Takes no lock, causes no fault, and keeps no array of callers on the stack. With
+    /// [`Masked`](crate::platform::Masked), an NMI must not call this: see [`Platform`].
     #[inline(always)]
     pub fn sample<const CPUS: usize>(
         sampler: &Sampler<CPUS>,
@@ -334,7 +335,7 @@ impl<P: Platform> Tracer<P> {
         P::Reserve::record::<P, Sample>(<Sample as Event>::ID, words)
     }
 
-    /// [`sample`](Self::sample) where the caller has interrupts masked already.
+    /// [`sample`](Self::sample) for a caller that has already masked interrupts.
     ///
     /// # Safety
     /// See [`record_masked`](Self::record_masked).
@@ -354,7 +355,7 @@ impl<P: Platform> Tracer<P> {
         unsafe { P::Reserve::record_masked::<P, Sample>(<Sample as Event>::ID, words) }
     }
 
-    /// Records who called a tracepoint: for [`Platform::stack`], with what that is given.
+    /// Records who called a tracepoint. [`Platform::stack`] passes its own arguments on to this.
     #[inline]
     pub fn event_stack<const CPUS: usize>(
         sampler: &Sampler<CPUS>,

@@ -1,13 +1,13 @@
-//! One CPU: at every step of a sample, of an event or of an event's callers comes another of these,
-//! two deep, as NMIs do.
+//! One CPU: at every step of a sample, an event or an event's callers, an NMI does another of these;
+//! up to two are nested in the first.
 //!
-//! A step is an atomic operation, a look at a stack, a fence, or a reading of the clock. What comes
-//! at it runs to its end before the step is done.
+//! A step is an atomic operation, a look at a stack, a fence, or a reading of the clock. What
+//! interrupts a step ends before the step is done.
 //!
 //! # Invariants
-//! - Each of them leaves one record, whole, in its channel.
-//! - A sample's callers are those of its own chain: all of them as long as there is place for two
-//!   samples, else as many as there is place left, and then it says that they are cut.
+//! - Each leaves one complete record in its channel.
+//! - A sample's callers are those of its own chain: all of them in the outer two samples. The third
+//!   has as many as there are places left, and says that its callers are cut.
 //! - Afterwards all places are free.
 
 use std::cell::RefCell;
@@ -178,7 +178,7 @@ fn perform(depth: usize, act: Act) {
     assert!(is_recorded, "{act:?} at depth {depth}");
 }
 
-/// At every step: what is to come there comes.
+/// Called at every step: does what is to interrupt it.
 fn at_step(_: Step) {
     let next = machine(|machine| {
         let depth = machine.depth;
@@ -269,7 +269,7 @@ impl Recording {
         Recording { session, readers }
     }
 
-    /// What came since the last call: id and words.
+    /// The records since the last call: id and words.
     fn read(&mut self) -> Vec<(u32, Vec<u32>)> {
         let live = self.session.live();
         let mut all = Vec::new();
@@ -297,7 +297,7 @@ fn counts(depth: usize, is_set: bool) -> Vec<usize> {
     }
 }
 
-/// Does the first, with the others at every step.
+/// Does the first act, with the others interrupting it at every step.
 fn everywhere(acts: &'static [Act]) {
     let (mut recording, mut trials) = (Recording::start(), 0);
     let mut at = [0; 3];
@@ -357,7 +357,7 @@ fn a_sample_at_every_step_of_a_sample() {
     everywhere(&[Act::Sample, Act::Sample, Act::Sample]);
 }
 
-/// In the other channel, and in the same one as the callers of an event.
+/// An event is in another channel than samples; its callers are in the same one.
 #[test]
 fn a_sample_at_every_step_of_an_event() {
     everywhere(&[Act::Event, Act::Sample]);
@@ -380,8 +380,8 @@ fn settings_change_at_every_step_of_a_sample() {
     everywhere(&[Act::Sample, Act::Sample, Act::Set]);
 }
 
-/// On 32-bit processors: a period that is set is the one before or the new one for whoever loads
-/// it, on another CPU or in an interrupt, however different their halves are.
+/// On 32-bit processors, whoever loads the period while it is set, on another CPU or in an
+/// interrupt, gets the earlier or the new one, however different their halves are.
 #[test]
 fn a_period_is_never_torn() {
     explore("period", 3, || {

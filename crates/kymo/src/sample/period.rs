@@ -15,8 +15,8 @@ mod settled {
     use crate::ring::long::Halves;
     use crate::sync::{AtomicU32, Ordering};
 
-    /// A number below 2^63 that is set to any other. [`Halves`] alone are for one that is counted
-    /// up: between the two stores of another number they stand for neither.
+    /// A number below 2^63 that may change to any other. [`Halves`] alone serve only for a number
+    /// that counts up: between the two stores of any other change they hold neither number.
     ///
     /// The number is stored in the place that does not count, which then counts. So whoever
     /// interrupts a store finds the number before, and nobody waits: a load is made again only if

@@ -324,7 +324,7 @@ fn encoded<E: Event>(event: E) -> Vec<u32> {
     words.as_ref()[..len].to_vec()
 }
 
-/// What is written word by word is what the declarations say.
+/// The words of samples are those that the events' declarations describe.
 #[test]
 fn a_sample_is_the_declared_event() {
     let session = start();

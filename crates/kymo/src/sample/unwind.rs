@@ -34,7 +34,7 @@ pub struct Window {
     start: usize,
     /// Offset of the last place for a frame's two words.
     last: usize,
-    /// What takes an address to where this kernel reads it.
+    /// Added to an address, this gives where the kernel reads it.
     shift: usize,
 }
 
@@ -83,7 +83,7 @@ impl Window {
     }
 }
 
-/// What is known of the memory that a call chain leads through. The unwinder reads nothing but what
+/// A kernel's knowledge of the memory through which a call chain leads. The unwinder reads only what
 /// a [`Window`] vouches for.
 ///
 /// All of it is asked in the interrupt or NMI that takes the sample, so nothing here may take a
@@ -97,8 +97,8 @@ pub trait Memory {
     /// meanwhile.
     fn kernel_stack(&self, address: usize) -> Option<Window>;
 
-    /// Where the registers are with which the running thread's program entered the kernel; `None`
-    /// for a thread without a program. Asked for a sample in the kernel only.
+    /// The registers with which the running thread's program entered the kernel; `None` for a thread
+    /// without a program. Only a sample in the kernel asks for them.
     fn user_registers(&self) -> Option<Registers> {
         None
     }

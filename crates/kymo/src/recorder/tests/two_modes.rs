@@ -18,9 +18,13 @@ const BOTH: Config = Config {
 };
 
 fn recorder() -> &'static TestRecorder {
-    let memory = leaked(256 << 10, 2);
+    recorder_of(&VOCABULARY)
+}
+
+fn recorder_of(vocabulary: &'static Vocabulary) -> &'static TestRecorder {
+    let memory = leaked(1 << 20, 2);
     BLOCK.set(memory.control(0));
-    Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)))
+    Box::leak(Box::new(Recorder::new(memory, vocabulary)))
 }
 
 fn states(recorder: &TestRecorder) -> [State; 2] {
@@ -183,9 +187,7 @@ const INVALID: Result<usize, Refused> = Err(Refused::Invalid);
 #[test]
 fn sampling_starts_changes_and_stops() {
     static VOCABULARY: Vocabulary = crate::vocabulary![Beat, Sampling];
-    let memory = leaked(256 << 10, 2);
-    BLOCK.set(memory.control(0));
-    let recorder: &TestRecorder = Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
+    let recorder = recorder_of(&VOCABULARY);
     let told = || {
         let all: Vec<u64> = SAMPLED.take().iter().map(|all| all.period).collect();
         all
@@ -236,9 +238,7 @@ fn samples_come_with_the_life_of_threads_and_processes() {
     use crate::vocabulary::{ProcessExec, Sample, SchedSwitch, ThreadCreate};
     static VOCABULARY: Vocabulary =
         crate::vocabulary![Sample, ThreadCreate, ProcessExec, SchedSwitch];
-    let memory = leaked(1 << 20, 2);
-    BLOCK.set(memory.control(0));
-    let recorder: &TestRecorder = Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
+    let recorder = recorder_of(&VOCABULARY);
     let config = Config {
         packet_size: 2048,
         ..BOTH
@@ -268,9 +268,7 @@ fn events_record_their_callers() {
     use crate::vocabulary::EventStack;
     type Kymo = Tracer<Test>;
     static VOCABULARY: Vocabulary = crate::vocabulary![Beat, Called, EventStack];
-    let memory = leaked(1 << 20, 2);
-    BLOCK.set(memory.control(0));
-    let recorder: &TestRecorder = Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
+    let recorder = recorder_of(&VOCABULARY);
     let config = Config {
         packet_size: 2048,
         ..BOTH

@@ -2,6 +2,7 @@
 
 mod model;
 pub mod riscv;
+pub mod x86_64;
 
 pub use model::Model;
 

@@ -85,9 +85,17 @@ impl<R: Registers> Architectural<R> {
         let events = eax >> 24;
         let (general, fixed) = (eax >> 8 & 0xFF, edx & 0x1F);
         let pmu = Architectural {
-            general: if is_known { general.min(FIRST_FIXED) } else { 0 },
+            general: if is_known {
+                general.min(FIRST_FIXED)
+            } else {
+                0
+            },
             general_width: eax >> 16 & 0xFF,
-            fixed: if is_known { fixed.min(FIXED_COUNTERS) } else { 0 },
+            fixed: if is_known {
+                fixed.min(FIXED_COUNTERS)
+            } else {
+                0
+            },
             fixed_width: edx >> 5 & 0xFF,
             // An event behind the end of the list is missing too.
             missing: ebx | u32::MAX.checked_shl(events).unwrap_or(0),
@@ -229,7 +237,9 @@ impl<R: Registers> Pmu for Architectural<R> {
 
     fn write(&mut self, counter: u32, value: u64) {
         match counter {
-            FIRST_FIXED.. => self.registers.write(FIXED_COUNTER + counter - FIRST_FIXED, value),
+            FIRST_FIXED.. => self
+                .registers
+                .write(FIXED_COUNTER + counter - FIRST_FIXED, value),
             _ if self.writes_whole => self.registers.write(FULL_COUNTER + counter, value),
             // Bit 31 is written into all bits above it.
             _ => self.registers.write(COUNTER + counter, value & ones(32)),

@@ -2,6 +2,7 @@
 
 mod property;
 mod rules;
+mod x86;
 
 use super::event::{EventKind, EventSpec, Exclude, Hardware, Software};
 use super::group::GroupSpec;

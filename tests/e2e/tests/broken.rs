@@ -19,7 +19,7 @@ use object::{Object, ObjectSymbol};
 /// callers.
 type Chain = (&'static str, ChainEnd, u64);
 
-/// Those of kernels/demo/user/src/bin/broken.rs.
+/// Those of kernels/demo/user/src/bin/broken/main.rs.
 const PROGRAM: [Chain; 12] = [
     ("broken_misaligned", Misaligned, 0),
     ("broken_wild", Unmapped, 0),

@@ -1,4 +1,7 @@
-//! Frame pointers that lead astray, in the kernel and in programs. Tests compare the samples of it.
+//! Wrong frame pointers, in the kernel and in programs. Tests check how the samples' chains end.
+
+#[path = "../../user/src/bin/broken/frame.rs"]
+mod frame;
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -7,42 +10,13 @@ use super::{processes, together};
 use crate::arch::paging::USER;
 use crate::arch::{self, BEHIND_FRAME, with_frame_pointer};
 use crate::{sched, thread};
-
-/// Rounds of each spin: 100 us, as long as the period of the samples.
-const SPIN: usize = 50_000;
+use frame::{Frame, SPIN, pointer};
 
 pub fn run(rounds: u32) {
     DONE.store(false, Relaxed);
     together([("other", 9, keeps_a_frame), ("broken", 8, spins)], rounds);
     processes([(format_args!("broken {rounds}"), 5)]);
     processes([(format_args!("broken exec {rounds}"), 5)]);
-}
-
-/// Two words that a function keeps for its frame pointer.
-#[repr(C, align(16))]
-#[derive(Clone, Copy)]
-struct Frame {
-    caller: usize,
-    address: usize,
-}
-
-impl Frame {
-    /// The frame of a function that `broken_caller` has called, `call` bytes behind its start.
-    fn called(call: usize, caller: usize) -> Frame {
-        let address = broken_caller as *const () as usize + call;
-        Frame { caller, address }
-    }
-}
-
-/// The frame pointer for a frame at this address.
-fn pointer(frame: *const Frame) -> usize {
-    black_box(frame) as usize + BEHIND_FRAME
-}
-
-/// Test programs find its address.
-#[unsafe(no_mangle)]
-extern "C" fn broken_caller() {
-    black_box(());
 }
 
 /// The frame pointer for the frame of the thread "other".
@@ -78,7 +52,7 @@ fn stack_end() -> usize {
     end
 }
 
-/// Frame pointers that lead to nothing, though a good frame is at hand.
+/// Frame pointers that are wrong themselves: a chain has no callers.
 #[inline(never)]
 fn first_step() {
     let frame = black_box(Frame::called(1, 0));
@@ -98,7 +72,7 @@ fn first_step() {
     arch::restore(interrupts);
 }
 
-/// Chains that break behind a good frame or two.
+/// Frame pointers to one or two good frames, behind which the chain breaks.
 #[inline(never)]
 fn later_step() {
     let mut stack = [Frame::called(1, 0); 2];

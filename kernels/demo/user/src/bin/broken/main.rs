@@ -1,20 +1,21 @@
-//! broken ROUNDS: spins with frame pointers that lead astray, and makes calls with them. Tests
-//! compare the samples of it.
+//! broken ROUNDS: spins with wrong frame pointers, and makes calls with them. Tests check how the
+//! samples' chains end.
 //! broken exec N: does nothing but start itself again, N times, with a stack of its own each time.
 #![no_std]
 #![no_main]
+
+mod frame;
 
 use core::fmt::Write;
 use core::hint::black_box;
 
 use demo_user::arch::{BEHIND_FRAME, KERNEL};
 use demo_user::{Words, number, sys, with_frame_pointer};
+use frame::{Frame, SPIN, pointer};
 
 demo_user::program!(main);
 
 const PAGE: usize = 4096;
-/// Rounds of each spin: 100 us, as long as the period of the samples.
-const SPIN: usize = 50_000;
 
 fn main(mut words: Words) -> u8 {
     let mut rest = words;
@@ -30,34 +31,7 @@ fn main(mut words: Words) -> u8 {
     0
 }
 
-/// Two words that a function keeps for its frame pointer.
-#[repr(C, align(16))]
-#[derive(Clone, Copy)]
-struct Frame {
-    caller: usize,
-    address: usize,
-}
-
-impl Frame {
-    /// The frame of a function that `broken_caller` has called, `call` bytes behind its start.
-    fn called(call: usize, caller: usize) -> Frame {
-        let address = broken_caller as *const () as usize + call;
-        Frame { caller, address }
-    }
-}
-
-/// The frame pointer for a frame at this address.
-fn pointer(frame: *const Frame) -> usize {
-    black_box(frame) as usize + BEHIND_FRAME
-}
-
-/// Test programs find its address.
-#[unsafe(no_mangle)]
-extern "C" fn broken_caller() {
-    black_box(());
-}
-
-/// Frame pointers that lead to nothing, though a good frame is at hand.
+/// Frame pointers that are wrong themselves: a chain has no callers.
 #[inline(never)]
 fn first_step(heap: usize) {
     let frame = black_box(Frame::called(1, 0));
@@ -76,7 +50,7 @@ fn first_step(heap: usize) {
     with_frame_pointer!("broken_not_code", pointer(&not_code), SPIN);
 }
 
-/// Chains that break behind a good frame or two.
+/// Frame pointers to one or two good frames, behind which the chain breaks.
 #[inline(never)]
 fn later_step(heap: usize) {
     let in_heap = heap as *mut Frame;

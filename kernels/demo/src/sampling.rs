@@ -1,9 +1,9 @@
 //! Samples of where the harts are. Two drivers, to be copied: each hart's own timer, and the timer
 //! of one hart, set aside, that interrupts the others.
 //!
-//! A sample is taken in the interrupt, or NMI, that another one of these may have brought. It takes
-//! no lock: what it must know of the thread is in [`sched::running_here`], and of memory, in the
-//! page tables.
+//! A hart takes a sample in its timer interrupt, or in the interrupt or NMI that the other driver's
+//! hart has sent. It takes no lock: [`sched::running_here`] says which thread runs, and the page
+//! tables which memory can be read.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
@@ -21,7 +21,7 @@ static SAMPLER: Sampler<MAX_HARTS> = Sampler::new();
 
 /// When each hart's next sample is due; 0 before the first.
 static NEXT: [AtomicU64; MAX_HARTS] = [const { AtomicU64::new(0) }; MAX_HARTS];
-/// Samples that another hart has asked of each one, and that it has not taken yet.
+/// By hart: samples that another hart has asked it for, and that it has not taken yet.
 static ASKED: [AtomicU32; MAX_HARTS] = [const { AtomicU32::new(0) }; MAX_HARTS];
 
 /// Samples of all harts that were due so far.
@@ -48,7 +48,7 @@ pub struct Place {
     pub is_user: bool,
 }
 
-/// Samples are to be taken like this from now on.
+/// Takes samples with these settings from now on.
 pub fn set(sampling: &Sampling) {
     for (next, asked) in NEXT.iter().zip(&ASKED) {
         next.store(0, Relaxed);
@@ -107,7 +107,7 @@ fn count_due(hart: usize, now: u64) -> u32 {
     u32::try_from(late + 1).unwrap_or(u32::MAX)
 }
 
-/// In the timer interrupt: takes a sample if one is due, or asks other harts for theirs.
+/// The timer interrupt calls this: it takes a sample if one is due, or asks other harts for theirs.
 pub fn on_timer(now: u64, at: &Place) {
     let hart = arch::hart();
     if due() == u64::MAX {
@@ -154,7 +154,7 @@ fn take(at: &Place, missed: u32) {
     unsafe { Kymo::sample_masked(&SAMPLER, hart, &interrupted, &Here { hart, running }) };
 }
 
-/// Records who called a tracepoint. They stand where interrupts are masked.
+/// Records who called a tracepoint. All tracepoints are where interrupts are masked.
 pub fn stack(event: u32, fp: usize) {
     let (hart, running) = (arch::hart(), sched::running_here());
     let memory = Here { hart, running };
@@ -209,7 +209,7 @@ pub fn count_harts() -> usize {
     smp::count_online() - usize::from(DRIVES.load(Relaxed) != 0)
 }
 
-/// Whether this machine has the driver: the others' needs a hart more.
+/// Whether this machine has the driver: one that sets a hart aside needs two harts.
 pub fn has(driver: SamplingDriver) -> bool {
     match driver {
         SamplingDriver::Timer => true,

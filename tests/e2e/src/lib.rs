@@ -19,8 +19,12 @@ use std::process::{Command, Output};
 
 /// A file that `cargo xtask test` names.
 pub fn built(variable: &str) -> PathBuf {
-    let path = std::env::var_os(variable)
-        .unwrap_or_else(|| panic!("{variable} is not set: run these tests by `cargo xtask test e2e`, which builds what they need"));
+    let path = std::env::var_os(variable).unwrap_or_else(|| {
+        panic!(
+            "{variable} is not set: run these tests by `cargo xtask test e2e`, which builds \
+                 what they need"
+        )
+    });
     PathBuf::from(path)
 }
 

@@ -1,5 +1,5 @@
 //! Work whose division among functions is known: the kernel's part of the program `known`. Tests
-//! compare the samples of it.
+//! compare it with the samples.
 
 use crate::abi::PART;
 use crate::arch;

@@ -80,6 +80,12 @@ pub unsafe fn enter_user(top: usize, start: Start) -> ! {
     // used any more.
     unsafe {
         frame.write(Frame::at(start, SPIE));
-        core::arch::asm!("mv sp, {frame}", "j {leave}", frame = in(reg) frame, leave = sym leave_trap, options(noreturn));
+        core::arch::asm!(
+            "mv sp, {frame}",
+            "j {leave}",
+            frame = in(reg) frame,
+            leave = sym leave_trap,
+            options(noreturn)
+        );
     }
 }

@@ -75,6 +75,12 @@ pub unsafe fn enter_user(top: usize, start: Start) -> ! {
     // used any more.
     unsafe {
         frame.write(TrapFrame::at(start));
-        core::arch::asm!("mov rsp, {frame}", "jmp {leave}", frame = in(reg) frame, leave = sym leave_trap, options(noreturn));
+        core::arch::asm!(
+            "mov rsp, {frame}",
+            "jmp {leave}",
+            frame = in(reg) frame,
+            leave = sym leave_trap,
+            options(noreturn)
+        );
     }
 }

@@ -120,7 +120,12 @@ pub fn hart() -> usize {
     let hart;
     // SAFETY: `gs` points to the hart's `PerHart`.
     unsafe {
-        asm!("mov {}, gs:[{}]", out(reg) hart, const offset_of!(PerHart, hart), options(readonly, nostack, preserves_flags))
+        asm!(
+            "mov {}, gs:[{}]",
+            out(reg) hart,
+            const offset_of!(PerHart, hart),
+            options(readonly, nostack, preserves_flags)
+        )
     };
     hart
 }
@@ -318,7 +323,12 @@ fn enter(id: usize) {
     unsafe {
         (*mine).kymo = MEMORY.control(id as u32);
         (*mine).hart = id;
-        asm!("wrmsr", in("ecx") 0xC000_0101_u32, in("eax") mine as u32, in("edx") (mine as u64 >> 32) as u32);
+        asm!(
+            "wrmsr",
+            in("ecx") 0xC000_0101_u32,
+            in("eax") mine as u32,
+            in("edx") (mine as u64 >> 32) as u32
+        );
         segments::load(id, mine);
         // The kernel's own space, which maps everything at its own address.
         paging::activate(paging::kernel_space());

@@ -1,5 +1,5 @@
-//! known ROUNDS: work whose division among functions is known, in user mode and in the kernel. Tests
-//! compare the samples of it.
+//! known ROUNDS: work whose division among functions is known, in user mode and in the kernel.
+//! Tests compare it with the samples.
 #![no_std]
 #![no_main]
 

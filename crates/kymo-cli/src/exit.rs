@@ -8,20 +8,30 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// Success.
-    Ok = 0,
+    Ok,
     /// Success, with findings that a script may want to act on.
-    Findings = 1,
+    Findings,
     /// The command line is invalid.
-    Usage = 2,
+    Usage,
     /// The input cannot be used.
-    BadInput = 3,
+    BadInput,
     /// Something is missing on this machine, or a system call failed.
-    Environment = 4,
+    Environment,
+    /// The exit status of a command that was run for the user.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    Command(u8),
 }
 
 impl From<Code> for ExitCode {
     fn from(code: Code) -> ExitCode {
-        ExitCode::from(code as u8)
+        ExitCode::from(match code {
+            Code::Ok => 0,
+            Code::Findings => 1,
+            Code::Usage => 2,
+            Code::BadInput => 3,
+            Code::Environment => 4,
+            Code::Command(status) => status,
+        })
     }
 }
 

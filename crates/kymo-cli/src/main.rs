@@ -8,6 +8,8 @@ mod boot_check;
 mod check;
 mod convert;
 mod cost;
+#[cfg(target_os = "linux")]
+mod count;
 mod dump;
 mod exit;
 mod export;
@@ -66,6 +68,10 @@ enum Verb {
     /// kernel under QEMU with a plugin.
     #[command(after_help = cost::EXAMPLES)]
     Cost(cost::Arguments),
+    /// Counts performance events of a command, of processes or of CPUs, in groups.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = count::EXAMPLES)]
+    Count(count::Arguments),
     /// Prints a trace, one event per line; reads any CTF trace, 1.8 or 2.
     #[command(after_help = DUMP_EXAMPLES)]
     Dump(DumpArguments),
@@ -188,6 +194,8 @@ fn main() -> ExitCode {
         Verb::Record(arguments) => record::run(&arguments),
         Verb::Attach(arguments) => attach::run(&arguments),
         Verb::Cost(arguments) => cost::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Verb::Count(arguments) => count::run(&arguments),
         Verb::Recover(arguments) => recover::run(&arguments),
         Verb::Check(arguments) => check::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),

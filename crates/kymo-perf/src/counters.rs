@@ -141,6 +141,15 @@ impl Total {
         }
     }
 
+    /// Of one event and target, for tests.
+    #[cfg(test)]
+    pub(crate) fn of_page_faults(time_enabled: u64, time_running: u64, raw: u64) -> Total {
+        let event = EventSpec::software(kymo::count::Software::PageFaults);
+        let mut total = Total::default();
+        total.add(time_enabled, time_running, [(event, raw)].into_iter());
+        total
+    }
+
     /// What the counts of an event would be had the group counted all the time; `None` if it never
     /// did.
     ///

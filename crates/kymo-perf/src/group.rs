@@ -254,7 +254,14 @@ impl<S: System> Group<S> {
     /// # Errors
     /// [`Refused::Empty`].
     pub fn resume(&mut self) -> Result<(), Error> {
-        self.control(&self.leader()?.event, Control::Enable, Scope::Group)?;
+        let leader = &self.leader()?.event;
+        // The members first, which wait for their leader: then all begin at the same time. Linux
+        // 6.18 leaves a member off that is of another PMU than its leader, if the leader counts
+        // already.
+        for member in self.events.iter().skip(1).flatten() {
+            self.control(&member.event, Control::Enable, Scope::Event)?;
+        }
+        self.control(leader, Control::Enable, Scope::Group)?;
         self.is_counting = true;
         Ok(())
     }

@@ -21,8 +21,8 @@
 //! ```
 //!
 //! # Invariants
-//! - Every event is opened disabled and reset, then its eBPF program is attached; a group is enabled
-//!   last, as a whole.
+//! - Every event is opened disabled and reset, then its eBPF program is attached; a group is
+//!   enabled last, as a whole.
 //! - A group is read by one system call, whatever its size; a count is found by the kernel's id of
 //!   its event.
 //! - Adding a member starts the whole group again from zero. Linux resets counts but not times, so
@@ -42,6 +42,7 @@
 
 mod attributes;
 mod command;
+mod confidence;
 mod counters;
 mod error;
 mod group;
@@ -57,6 +58,7 @@ mod values;
 
 pub use attributes::{DEFAULT_PERIOD, Options};
 pub use command::HeldCommand;
+pub use confidence::{MIN_READINGS, Readings};
 pub use counters::{Counters, EventTotal, Total};
 pub use error::Error;
 pub use group::{Group, Handle};

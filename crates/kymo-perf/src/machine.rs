@@ -57,9 +57,8 @@ impl Paranoid {
                     true => ", count only what happens in programs (:u after the name)",
                     false => "",
                 };
-                format!(
-                    "; run as root{user_only}, or type `sysctl kernel.perf_event_paranoid={at_most}`"
-                )
+                let setting = format!("sysctl kernel.perf_event_paranoid={at_most}");
+                format!("; run as root{user_only}, or type `{setting}`")
             }
             _ => "; it is another user's process, or a sandbox forbids perf_event_open(2): run as \
                   root, outside of it"

@@ -155,6 +155,7 @@ fn adding_a_member_restarts_the_group_behind_its_program() {
             "disable 0 group",
             "reset 0 group",
             "read 0",
+            "enable 1",
             "enable 0 group"
         ]
     );

@@ -138,6 +138,43 @@ fn members_that_count_the_same_have_the_same_count() {
     }
 }
 
+/// K-17, with members of several PMUs: Linux counts the clocks and the other software events by
+/// different ones.
+#[test]
+fn members_of_other_pmus_count_with_their_leader() {
+    if !may_count() {
+        return;
+    }
+    for names in [
+        ["task-clock", "page-faults"],
+        ["page-faults", "task-clock"],
+        ["cpu-clock", "page-faults"],
+    ] {
+        let (mut group, _) = group(&names, Options::default());
+        for restart in [true, true, false] {
+            match restart {
+                true => group.start().unwrap(),
+                false => group.resume().unwrap(),
+            }
+            touch(64);
+            group.stop().unwrap();
+            let counts = raws(&group.read_all().unwrap());
+            assert!(
+                counts.iter().all(|count| *count > 0),
+                "{names:?} {counts:?}"
+            );
+        }
+        group.start().unwrap();
+        group.add(EventSpec::from_name("faults").unwrap()).unwrap();
+        touch(64);
+        let counts = raws(&group.read_all().unwrap());
+        assert!(
+            counts.iter().all(|count| *count > 0),
+            "{names:?} {counts:?}"
+        );
+    }
+}
+
 /// K-08, K-20.
 #[test]
 fn a_new_member_starts_the_group_from_zero() {

@@ -189,6 +189,29 @@ impl EventKind {
         }
     }
 
+    /// The event by which this one is usually divided: instructions by cycles, and misses by what
+    /// they are a part of.
+    pub const fn divisor(self) -> Option<EventKind> {
+        let divisor = match self {
+            EventKind::Cache(Cache {
+                level,
+                access,
+                misses: true,
+            }) => {
+                return Some(EventKind::Cache(Cache {
+                    level,
+                    access,
+                    misses: false,
+                }));
+            }
+            EventKind::Hardware(Hardware::Instructions) => Hardware::Cycles,
+            EventKind::Hardware(Hardware::CacheMisses) => Hardware::CacheReferences,
+            EventKind::Hardware(Hardware::BranchMisses) => Hardware::Branches,
+            _ => return None,
+        };
+        Some(EventKind::Hardware(divisor))
+    }
+
     /// The event with a name: one of those in the tables of this module, `L1-dcache-load-misses`
     /// and the like, `r` with a hexadecimal number, `tracepoint:` with a number, or
     /// `mem:ADDRESS[/LEN][:ACCESS]` with a hexadecimal address.
@@ -483,6 +506,26 @@ mod tests {
         }
         for name in ["cycles:", "cycles:q", "cycles:u:k", ":u"] {
             assert_eq!(EventSpec::from_name(name), None, "{name}");
+        }
+    }
+
+    /// K-22.
+    #[test]
+    fn misses_are_divided_by_accesses_and_instructions_by_cycles() {
+        for (name, divisor) in [
+            ("instructions", Some("cycles")),
+            ("cache-misses", Some("cache-references")),
+            ("branch-misses", Some("branches")),
+            ("dTLB-load-misses", Some("dTLB-loads")),
+            ("LLC-store-misses", Some("LLC-stores")),
+            ("LLC-stores", None),
+            ("cycles", None),
+            ("page-faults", None),
+            ("r1", None),
+        ] {
+            let kind = EventKind::from_name(name).map(EventKind::divisor);
+            let divisor = divisor.map(EventKind::from_name);
+            assert_eq!(kind, Some(divisor.flatten()), "{name}");
         }
     }
 

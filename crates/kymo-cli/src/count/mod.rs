@@ -1,0 +1,167 @@
+//! `kymo count`: groups of performance counters, over a program, processes or CPUs.
+
+mod list;
+mod output;
+mod plan;
+mod table;
+mod watch;
+
+use std::ffi::OsString;
+use std::process::Command;
+use std::time::Duration;
+
+use kymo_perf::{Counters, HeldCommand, Options, SlotLimit, Target};
+
+use crate::exit::{Code, Usage};
+use crate::pattern::nearest;
+use output::{Part, Writer};
+use plan::Plan;
+
+/// For `--help`.
+pub const EXAMPLES: &str = "Examples:
+  kymo count -- ls                                        what this machine can count
+  kymo count -e '{cycles,instructions},{page-faults,context-switches}' -- make
+  kymo count -e sched:sched_switch -C 0-3 -I 1000         each second, until ^C
+  kymo count -p 1234 --json | jq '.groups[].events[]'
+  kymo count --list 'sched:*'
+
+The events between two braces are a group: they count at the same time or not at all. Where the
+groups need more counters than the processor has, they take turns, and `scaled` is what the count
+would be had the group counted all the time. `:u` behind a name counts only what happens in
+programs, `:k` only what happens in the kernel.
+
+The exit status is the command's, or 128 and the number of the signal that ended it.";
+
+/// Command line of `kymo count`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The events, with braces around those of a group; default: what this machine can count.
+    #[arg(short, long, value_name = "EVENTS")]
+    event: Vec<String>,
+    /// Print what was counted every so many milliseconds too.
+    #[arg(short = 'I', long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+    interval: Option<u64>,
+    /// Count these running processes, with all their threads, until they end or ^C.
+    #[arg(short, long, value_name = "PID", value_delimiter = ',',
+        conflicts_with_all = ["all_cpus", "cpus", "command"])]
+    pid: Vec<u32>,
+    /// Count all CPUs, whatever runs there, until the command ends or ^C.
+    #[arg(short, long)]
+    all_cpus: bool,
+    /// Count these CPUs, such as 0,2-3.
+    #[arg(short = 'C', long, value_name = "CPUS", conflicts_with = "all_cpus")]
+    cpus: Option<String>,
+    /// Leave out threads and processes that are created while it counts.
+    #[arg(long, conflicts_with_all = ["all_cpus", "cpus"])]
+    no_inherit: bool,
+    /// Write the counts to a file; the command's own output stays on the standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<std::path::PathBuf>,
+    /// Print JSON: one object, and one more per line for every interval.
+    #[arg(long)]
+    json: bool,
+    /// List events, and whether this machine counts them; with a pattern also tracepoints.
+    #[arg(long, value_name = "PATTERN", num_args = 0..=1,
+        conflicts_with_all = ["event", "interval", "pid", "all_cpus", "cpus", "command"])]
+    list: Option<Option<String>>,
+    /// The command to count, and its arguments.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs `kymo count`.
+///
+/// # Errors
+/// If nothing is named that could be counted, the events are not known or cannot be counted here,
+/// or the command cannot be started.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    if let Some(pattern) = &arguments.list {
+        return list::print(pattern.as_deref(), arguments.json);
+    }
+    if arguments.pid.is_empty()
+        && !arguments.all_cpus
+        && arguments.cpus.is_none()
+        && arguments.command.is_empty()
+    {
+        return Err(Usage(
+            "there is nothing to count; give a command after --, a process (-p PID), or CPUs (-a, \
+             -C CPUS)"
+                .to_owned(),
+        )
+        .into());
+    }
+    count(arguments).map_err(explain)
+}
+
+/// How an error of the library or the command itself is shown.
+fn explain(error: anyhow::Error) -> anyhow::Error {
+    let Some(cause) = error.downcast_ref::<kymo_perf::Error>() else {
+        return error;
+    };
+    let mut sentence = cause.to_string();
+    if let kymo_perf::Error::UnknownEvent { name } = cause {
+        let known = list::known();
+        if let Some(near) = nearest(name, known.iter().map(String::as_str)) {
+            sentence += &format!(" (did you mean {near}?)");
+        }
+    }
+    if let Some(advice) = cause.advice() {
+        sentence += "; ";
+        sentence += advice;
+    }
+    match cause.kind() {
+        std::io::ErrorKind::InvalidInput => Usage(sentence).into(),
+        _ => anyhow::Error::msg(sentence),
+    }
+}
+
+fn count(arguments: &Arguments) -> anyhow::Result<Code> {
+    let limit = SlotLimit::of_machine()?;
+    if let Some(sentence) = limit.message() {
+        message!("kymo: {sentence}.");
+    }
+    let targets = plan::targets(arguments)?;
+    let probe = targets.first().copied().unwrap_or(Target::SELF);
+    let Plan { groups, message } = match arguments.event.as_slice() {
+        [] => plan::default_groups(probe, limit)?,
+        lists => plan::listed_groups(lists)?,
+    };
+    let mut out = Writer::create(arguments.output.as_deref(), arguments.json)?;
+    let interrupts = watch::Watch::new()?;
+    let specs: Vec<_> = groups.iter().map(|group| group.spec).collect();
+    let counts_command = targets.is_empty();
+    let options = Options {
+        inherit: !arguments.no_inherit,
+        on_exec: counts_command,
+    };
+    let mut held = match arguments.command.as_slice() {
+        [] => None,
+        [program, rest @ ..] => {
+            let mut command = Command::new(program);
+            command.args(rest);
+            Some(HeldCommand::new(command)?)
+        }
+    };
+    let own = held.as_ref().map(|held| Target::Process(held.pid()));
+    let targets = match own.filter(|_| counts_command) {
+        Some(own) => vec![own],
+        None => targets,
+    };
+    let mut counters = Counters::open(&specs, &targets, options, limit)?;
+    if let Some(sentence) = message {
+        message!("kymo: {sentence}.");
+    }
+    let interval = arguments.interval.map(Duration::from_millis);
+    let mut session = watch::Session::new(&groups, interval);
+    if !counts_command {
+        counters.start()?;
+    }
+    session.begin();
+    let child = held.take().map(HeldCommand::release).transpose()?;
+    let end = interrupts.wait(&mut session, &counters, child, &arguments.pid, &mut out)?;
+    counters.stop()?;
+    let total = session.total(&counters)?;
+    out.write(&total, Part::Total, &end)?;
+    out.finish()?;
+    Ok(end.report(&arguments.command))
+}

@@ -1,0 +1,298 @@
+//! Waiting for the end, and reading meanwhile.
+
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use kymo_perf::{Counters, NamedGroup, Readings, Total};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
+use super::output::{Part, Writer};
+use crate::exit::Code;
+
+/// How often groups that may take turns are read, to see how steady their counts are.
+const READING: Duration = Duration::from_millis(50);
+
+/// What the command waits for.
+enum Event {
+    /// ^C, or a signal that asks to end.
+    Interrupt,
+    /// The command has ended.
+    Ended(std::io::Result<ExitStatus>),
+    /// The processes have ended.
+    Gone,
+}
+
+/// How it ended.
+pub enum End {
+    /// The command ended.
+    Command(ExitStatus),
+    /// The processes ended, or there was an interrupt where no command is counted.
+    Stopped,
+    /// An interrupt, while the command runs on.
+    Interrupted,
+}
+
+impl End {
+    /// The command's exit status as a shell sees it; `None` if no command ended.
+    pub fn status(&self) -> Option<u8> {
+        let End::Command(status) = self else {
+            return None;
+        };
+        let signal = status.signal().map(|signal| 128 + signal);
+        let code = status.code().or(signal).unwrap_or(1);
+        Some(u8::try_from(code & 0xff).unwrap_or(1))
+    }
+
+    /// Says how the command ended, if not well, and gives the exit code.
+    pub fn report(&self, command: &[OsString]) -> Code {
+        let name = command.first().map(|name| name.to_string_lossy());
+        let name = name.as_deref().unwrap_or("the command");
+        match (self, self.status()) {
+            (End::Command(status), Some(code)) => {
+                if let Some(signal) = status.signal() {
+                    message!("kymo: {name} was ended by signal {signal}.");
+                } else if code != 0 {
+                    message!("kymo: {name} ended with exit status {code}.");
+                }
+                Code::Command(code)
+            }
+            (End::Interrupted, _) => {
+                message!("kymo: interrupted; {name} runs on, and is counted no more.");
+                Code::Command(130)
+            }
+            _ => Code::Ok,
+        }
+    }
+}
+
+/// A channel for what happens.
+pub struct Watch {
+    sender: Sender<Event>,
+    events: Receiver<Event>,
+}
+
+impl Watch {
+    /// Takes over interrupts: from now on they do not end this program.
+    pub fn new() -> anyhow::Result<Watch> {
+        let (sender, events) = channel();
+        let interrupts = sender.clone();
+        ctrlc::set_handler(move || drop(interrupts.send(Event::Interrupt)))
+            .context("cannot handle interrupts (start kymo from another shell)")?;
+        Ok(Watch { sender, events })
+    }
+
+    /// Waits for the end of the command, of the processes, or for an interrupt; reads the counters
+    /// meanwhile, and writes those of each interval.
+    pub fn wait(
+        self,
+        session: &mut Session<'_>,
+        counters: &Counters,
+        child: Option<Child>,
+        pids: &[u32],
+        out: &mut Writer,
+    ) -> anyhow::Result<End> {
+        let pid = child.as_ref().map(Child::id);
+        match child {
+            Some(child) => watch_child(child, self.sender),
+            None if !pids.is_empty() => watch_processes(pids, self.sender),
+            // Interrupts have a sender of their own.
+            None => {}
+        }
+        let mut interrupts = 0;
+        loop {
+            let event = match session.next_reading() {
+                Some(next) => {
+                    let wait = next.saturating_duration_since(Instant::now());
+                    match self.events.recv_timeout(wait) {
+                        Ok(event) => event,
+                        Err(RecvTimeoutError::Timeout) => {
+                            session.read(counters, out)?;
+                            continue;
+                        }
+                        Err(RecvTimeoutError::Disconnected) => return Ok(End::Stopped),
+                    }
+                }
+                None => match self.events.recv() {
+                    Ok(event) => event,
+                    Err(_) => return Ok(End::Stopped),
+                },
+            };
+            match (event, pid) {
+                (Event::Ended(status), _) => {
+                    let status = status.context("cannot wait for the command")?;
+                    return Ok(End::Command(status));
+                }
+                (Event::Gone, _) | (Event::Interrupt, None) => return Ok(End::Stopped),
+                (Event::Interrupt, Some(pid)) => {
+                    interrupts += 1;
+                    if interrupts > 1 {
+                        return Ok(End::Interrupted);
+                    }
+                    end_command(pid);
+                }
+            }
+        }
+    }
+}
+
+/// Passes an interrupt on to the command. At a terminal, ^C has gone to the command too, which may
+/// have its own use for it.
+fn end_command(pid: u32) {
+    if std::io::stdin().is_terminal() {
+        return;
+    }
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        // It may have ended just now.
+        let _ = kill_process(pid, Signal::TERM);
+    }
+}
+
+fn watch_child(mut child: Child, sender: Sender<Event>) {
+    std::thread::spawn(move || {
+        let status = child.wait();
+        let _ = sender.send(Event::Ended(status));
+    });
+}
+
+/// Processes that are already gone count as ended.
+fn watch_processes(pids: &[u32], sender: Sender<Event>) {
+    let pids = pids.iter().filter_map(|pid| i32::try_from(*pid).ok());
+    let processes: Vec<_> = pids
+        .filter_map(|pid| pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok())
+        .collect();
+    std::thread::spawn(move || {
+        for process in &processes {
+            let mut ends = [PollFd::new(process, PollFlags::IN)];
+            while poll(&mut ends, None).is_err() {}
+        }
+        let _ = sender.send(Event::Gone);
+    });
+}
+
+/// The counts of a moment, since another.
+pub struct Counts<'g> {
+    /// The groups' names.
+    pub groups: &'g [NamedGroup],
+    /// The groups' counts, in the same order.
+    pub totals: Vec<Total>,
+    /// For the total: how steady the groups' counts were.
+    pub readings: Option<Vec<Readings>>,
+    /// Time between the two moments.
+    pub elapsed: Duration,
+    /// Time of the second since counting began.
+    pub time: Duration,
+}
+
+/// Readings over time.
+pub struct Session<'g> {
+    groups: &'g [NamedGroup],
+    interval: Option<Duration>,
+    began: Instant,
+    next_interval: Option<Instant>,
+    next_reading: Option<Instant>,
+    /// What the last interval ended with.
+    interval_totals: Vec<Total>,
+    interval_at: Instant,
+    last_totals: Vec<Total>,
+    readings: Vec<Readings>,
+}
+
+impl<'g> Session<'g> {
+    /// A session of these groups.
+    pub fn new(groups: &'g [NamedGroup], interval: Option<Duration>) -> Session<'g> {
+        let now = Instant::now();
+        let nothing = vec![Total::default(); groups.len()];
+        Session {
+            groups,
+            interval,
+            began: now,
+            next_interval: None,
+            next_reading: None,
+            interval_totals: nothing.clone(),
+            interval_at: now,
+            last_totals: nothing,
+            readings: vec![Readings::default(); groups.len()],
+        }
+    }
+
+    /// Counting begins now.
+    pub fn begin(&mut self) {
+        self.began = Instant::now();
+        self.interval_at = self.began;
+        self.next_interval = self.interval.map(|interval| self.began + interval);
+        // Only groups that need the PMU take turns.
+        let may_take_turns = self.groups.iter().any(|group| group.spec.slots() > 0);
+        self.next_reading = may_take_turns.then(|| self.began + READING);
+    }
+
+    /// When to read next.
+    fn next_reading(&self) -> Option<Instant> {
+        [self.next_interval, self.next_reading]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Reads the counters, and writes the interval that ends, if one does.
+    fn read(&mut self, counters: &Counters, out: &mut Writer) -> anyhow::Result<()> {
+        let now = Instant::now();
+        let totals = counters.read()?;
+        self.add(&totals);
+        self.next_reading = self.next_reading.map(|_| now + READING);
+        let (Some(next), Some(interval)) = (self.next_interval, self.interval) else {
+            return Ok(());
+        };
+        if now < next {
+            return Ok(());
+        }
+        let since = |(now, before): (&Total, &Total)| now.since(before);
+        let counts = Counts {
+            groups: self.groups,
+            totals: totals
+                .iter()
+                .zip(&self.interval_totals)
+                .map(since)
+                .collect(),
+            readings: None,
+            elapsed: now - self.interval_at,
+            time: now - self.began,
+        };
+        (self.interval_totals, self.interval_at) = (totals, now);
+        // A machine that could not keep up leaves intervals out, and the next one is longer.
+        let mut next = next + interval;
+        while next <= now {
+            next += interval;
+        }
+        self.next_interval = Some(next);
+        out.write(&counts, Part::Interval, &End::Stopped)
+    }
+
+    fn add(&mut self, totals: &[Total]) {
+        let last = self.readings.iter_mut().zip(totals).zip(&self.last_totals);
+        for ((readings, now), before) in last {
+            readings.add(&now.since(before));
+        }
+        self.last_totals = totals.to_vec();
+    }
+
+    /// The counts from the beginning to the end, once counting has stopped.
+    pub fn total(&mut self, counters: &Counters) -> anyhow::Result<Counts<'g>> {
+        let elapsed = self.began.elapsed();
+        let totals = counters.read()?;
+        self.add(&totals);
+        Ok(Counts {
+            groups: self.groups,
+            totals,
+            readings: Some(std::mem::take(&mut self.readings)),
+            elapsed,
+            time: elapsed,
+        })
+    }
+}

@@ -1,5 +1,6 @@
 //! Drivers of performance-monitoring units.
 
+pub mod aarch64;
 mod model;
 pub mod riscv;
 pub mod x86_64;

@@ -1,5 +1,6 @@
 //! Tests of groups on PMUs in software.
 
+mod arm;
 mod property;
 mod rules;
 mod x86;

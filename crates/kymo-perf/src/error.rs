@@ -130,6 +130,17 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
+    /// An object file without the eBPF program, or with one that cannot be loaded.
+    #[cfg(feature = "aya")]
+    #[error("cannot load the eBPF program {program} of {path}: {reason}")]
+    ProgramFile {
+        /// The program.
+        program: String,
+        /// The object file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// A setting in the environment that is no number.
     #[error("{name} is {value:?}; it must be a number from 1 to 16")]
     BadSetting {

@@ -49,6 +49,8 @@ mod group;
 mod limit;
 mod machine;
 mod names;
+#[cfg(feature = "aya")]
+mod program;
 #[allow(unsafe_code)]
 mod sys;
 mod target;
@@ -65,5 +67,7 @@ pub use group::{Group, Handle};
 pub use limit::{DEFAULT_SLOTS, LIMIT_VARIABLE, LimitSource, SlotLimit};
 pub use machine::{Needs, Paranoid, cpu_list, online_cpus, threads};
 pub use names::{NamedEvent, NamedGroup, Tracepoints};
+#[cfg(feature = "aya")]
+pub use program::ProgramFile;
 pub use sys::{Linux, System};
 pub use target::Target;

@@ -1,5 +1,7 @@
 //! What differs by processor: one file each, with what the ring or a port needs from it.
 
+#[cfg(target_arch = "aarch64")]
+pub mod aarch64;
 #[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
 pub mod riscv;
 #[cfg(target_arch = "x86_64")]

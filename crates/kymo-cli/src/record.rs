@@ -29,7 +29,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo record my-kernel.elf --out trace --stacks sched_switch,lock_wait
   kymo record --out trace -- qemu-system-riscv64 -M virt -smp 4 -m 1G -kernel my-kernel.elf -nographic
 
-The kernel selects the standard machine: QEMU's `virt` for RISC-V (64 bits); `q35` for x86-64, where the kernel needs a PVH entry note.
+The kernel selects the standard machine: QEMU's `virt` for RISC-V (64 bits) and AArch64; `q35` for x86-64, where the kernel needs a PVH entry note.
 To a command of your own, kymo adds only a memory backend and what --via, --rolling and --events need. The machine ends when kymo ends,
 however that happens. The trace always consists of whole packets.
 

@@ -209,6 +209,19 @@ fn the_kernels_header_chooses_the_machine() {
     assert_eq!(line(&launch), expected);
     std::fs::remove_file(kernel).unwrap();
 
+    let kernel = temporary("aarch64", &elf(2, 183));
+    let launch = Launch::kernel(&kernel, 2, Some("a b"), Path::new("ram")).unwrap();
+    let expected = format!(
+        "qemu-system-aarch64 -M virt,gic-version=3,memory-backend=kymo-ram -cpu cortex-a72 -nographic \
+             -semihosting-config enable=on,target=native -m 128M -no-reboot -smp 2 -kernel {} \
+             -append a b {OBJECT}",
+        kernel.display()
+    );
+    assert_eq!(line(&launch), expected);
+    assert_eq!(launch.ram().base, 0x4000_0000);
+    assert!(launch.check_port().is_ok());
+    std::fs::remove_file(kernel).unwrap();
+
     let kernel = temporary("x86", &pvh(18));
     let launch = Launch::kernel(&kernel, 2, None, Path::new("ram")).unwrap();
     let expected = format!(

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 use crate::process::{run as run_command, target};
-use crate::setup::X86_64;
+use crate::setup::{AARCH64, X86_64};
 use crate::{kernel, setup, test};
 
 /// The architecture of the kernel to boot.
@@ -16,6 +16,7 @@ pub(crate) enum Arch {
     Riscv64,
     #[value(name = "x86_64")]
     X86_64,
+    Aarch64,
 }
 
 pub(crate) fn run(arch: Arch) -> Result<()> {
@@ -23,6 +24,7 @@ pub(crate) fn run(arch: Arch) -> Result<()> {
     let kernel = match arch {
         Arch::Riscv64 => kernel::hello(toolchain)?,
         Arch::X86_64 => kernel::demo(X86_64, toolchain)?,
+        Arch::Aarch64 => kernel::demo(AARCH64, toolchain)?,
     };
     let kymo = test::cli()?;
     let trace = target().join("demo/trace");

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::process::{cargo, root, run, target};
-use crate::setup::{RISCV32, RISCV64, Toolchain, X86_64};
+use crate::setup::{AARCH64, RISCV32, RISCV64, Toolchain, X86_64};
 
 /// All kernels by folder, and the programs that one of them carries.
 pub(crate) const ALL: [&str; 7] = [
@@ -81,16 +81,20 @@ pub(crate) fn images(
         |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
     let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
     type Image<'a> = (&'static str, &'a dyn Fn() -> Result<PathBuf>);
-    let images: [Image<'_>; 13] = [
+    let images: [Image<'_>; 15] = [
         ("KYMO_HELLO", &|| hello(toolchain)),
         ("KYMO_DEMO_RISCV64", &|| demo(RISCV64, toolchain)),
         ("KYMO_DEMO_X86_64", &|| demo(X86_64, toolchain)),
+        ("KYMO_DEMO_AARCH64", &|| demo(AARCH64, toolchain)),
         ("KYMO_TEACHING", &|| teaching(toolchain)),
         ("KYMO_DEMO_WITHOUT_TRACE_RISCV64", &|| {
             demo_without_trace(RISCV64, toolchain)
         }),
         ("KYMO_DEMO_WITHOUT_TRACE_X86_64", &|| {
             demo_without_trace(X86_64, toolchain)
+        }),
+        ("KYMO_DEMO_WITHOUT_TRACE_AARCH64", &|| {
+            demo_without_trace(AARCH64, toolchain)
         }),
         ("KYMO_PROBES_RISCV64", &|| probes(RISCV64)),
         ("KYMO_PROBES_RISCV32", &|| probes(RISCV32)),
@@ -171,7 +175,7 @@ pub(crate) fn clippy(name: &str) -> Result<()> {
     let triples: &[&str] = match name {
         "stress" => &[RISCV64, RISCV32, X86_64],
         "probes" | "guide" => &[RISCV64, RISCV32],
-        "demo" | "demo/user" => &[RISCV64, X86_64],
+        "demo" | "demo/user" => &[RISCV64, X86_64, AARCH64],
         _ => &[RISCV64],
     };
     triples.iter().try_for_each(|triple| {

@@ -51,7 +51,7 @@ enum Command {
     /// Boot an example kernel on 4 cores, record it, and show what was recorded
     #[command(after_help = "Examples:\n  cargo xtask demo\n  cargo xtask demo --arch x86_64")]
     Demo {
-        /// riscv64 boots kernels/hello, x86_64 kernels/demo
+        /// riscv64 boots kernels/hello, x86_64 and aarch64 kernels/demo
         #[arg(long, value_name = "ARCH", default_value = "riscv64")]
         arch: demo::Arch,
     },

@@ -1,23 +1,12 @@
-//! The serial port (an ns16550), which sends by interrupts: one per byte, each on the next hart.
+//! The serial port, which sends by interrupts: one per byte, each on the next hart.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use crate::arch::{
-    self,
-    serial::{self, get, set},
-};
+use crate::arch::{self, serial};
 use crate::lock::Spin;
 use crate::mutex::Mutex;
 use crate::semaphore::Semaphore;
 use crate::workload::compute_for;
-
-const DATA: usize = 0;
-const LINE_STATUS: usize = 5;
-/// A byte was received.
-const HAS_DATA: u8 = 1;
-const INTERRUPTS: usize = 1;
-/// Enables the interrupt when a byte can be sent.
-const CAN_SEND: u8 = 1 << 1;
 
 /// Most bytes of a line.
 pub const LINE: usize = 80;
@@ -41,10 +30,7 @@ static HARTS: AtomicUsize = AtomicUsize::new(1);
 /// Additional computing time of the handler, in microseconds.
 static WORK: AtomicU64 = AtomicU64::new(0);
 
-/// The next byte that was received, if any.
-pub fn receive() -> Option<u8> {
-    (get(LINE_STATUS) & HAS_DATA != 0).then(|| get(DATA))
-}
+pub use crate::arch::serial::receive;
 
 /// Routes its interrupts to this hart first, then to the others in turn.
 pub fn init(harts: usize) {
@@ -69,7 +55,7 @@ pub fn send(line: &[u8]) {
         if len == 0 {
             return;
         }
-        set(INTERRUPTS, CAN_SEND);
+        serial::interrupt_when_free(true);
     }
     SENT.down();
     drop(sender);
@@ -82,9 +68,9 @@ pub fn interrupt() {
     let (byte, last) = (output.line[output.sent], output.sent + 1 == output.len);
     output.sent += 1;
     if last {
-        set(INTERRUPTS, 0);
+        serial::interrupt_when_free(false);
     }
-    set(DATA, byte);
+    serial::send(byte);
     serial::complete((arch::hart() + 1) % HARTS.load(Relaxed));
     drop(output);
     if last {

@@ -1,6 +1,7 @@
 //! The counts that `kernels/demo` keeps of its operations (its `ledger.rs`), by hart and by event.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use kymo::vocabulary::ALL;
@@ -24,8 +25,12 @@ pub struct Arch {
     pub serial_bus: &'static [&'static str],
     /// The number of the serial port's interrupt.
     pub uart: u64,
-    /// Ticks of the clock in a microsecond, under `-icount shift=0`.
-    pub ticks_per_us: u64,
+    /// Ticks of the clock in a millisecond, under `-icount shift=0`.
+    pub ticks_per_ms: u64,
+    /// The addresses of programs' heaps.
+    pub heap: Range<u64>,
+    /// The driver by which one hart samples the others.
+    pub remote_driver: &'static str,
 }
 
 /// RISC-V, `virt`.
@@ -43,7 +48,9 @@ pub const RISCV64: Arch = Arch {
         "virtio-serial-device",
     ],
     uart: 26,
-    ticks_per_us: 10,
+    ticks_per_ms: 10_000,
+    heap: 0x5000_0000..0x5400_0000,
+    remote_driver: "ipi",
 };
 
 /// x86-64, `q35`.
@@ -65,11 +72,36 @@ pub const X86_64: Arch = Arch {
     machine: "q35",
     serial_bus: &["-device", "virtio-serial-pci"],
     uart: 36,
-    ticks_per_us: 1000,
+    ticks_per_ms: 1_000_000,
+    heap: 0x5000_0000..0x5400_0000,
+    remote_driver: "nmi",
+};
+
+/// AArch64, `virt` with GICv3.
+pub const AARCH64: Arch = Arch {
+    name: "aarch64",
+    variable: "KYMO_DEMO_AARCH64",
+    variable_without_trace: "KYMO_DEMO_WITHOUT_TRACE_AARCH64",
+    ram: 0x4000_0000,
+    qemu: &[
+        "qemu-system-aarch64",
+        "-cpu",
+        "cortex-a72",
+        "-nographic",
+        "-no-reboot",
+        "-semihosting-config",
+        "enable=on,target=native",
+    ],
+    machine: "virt,gic-version=3",
+    serial_bus: RISCV64.serial_bus,
+    uart: 33,
+    ticks_per_ms: 62_500,
+    heap: 0x9000_0000..0x9400_0000,
+    remote_driver: "nmi",
 };
 
 /// All of them.
-pub const ARCHES: [Arch; 2] = [RISCV64, X86_64];
+pub const ARCHES: [Arch; 3] = [RISCV64, X86_64, AARCH64];
 
 impl Arch {
     /// The kernel's ELF file.

@@ -11,7 +11,7 @@ use kymo::vocabulary::ChainEnd::{
     self, Absent, Complete, Misaligned, NotCode, NotRising, Unmapped,
 };
 use kymo_ctf::{Event, Item, Trace, Value};
-use kymo_e2e::demo::{ARCHES, Arch, X86_64};
+use kymo_e2e::demo::{ARCHES, Arch};
 use kymo_e2e::{recording, run, scratch};
 use object::{Object, ObjectSymbol};
 
@@ -179,12 +179,7 @@ fn checked(
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_broken_chain_ends_in_the_interrupt_and_says_why() {
     for arch in &ARCHES {
-        let remote = if arch.name == X86_64.name {
-            "nmi"
-        } else {
-            "ipi"
-        };
-        for (driver, cpus) in [("timer", "1"), (remote, "2")] {
+        for (driver, cpus) in [("timer", "1"), (arch.remote_driver, "2")] {
             sampled(arch, driver, cpus);
         }
     }

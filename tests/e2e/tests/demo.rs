@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use kymo_ctf::{Event, Item, Trace, Value};
@@ -20,14 +21,13 @@ const NMI: u64 = 2;
 /// System calls.
 const GETPID: u64 = 1;
 const EXEC: u64 = 6;
-/// Address range of the heap.
-const HEAP: std::ops::Range<u64> = 0x5000_0000..0x5400_0000;
 
 /// The state into which a trace is replayed, by hart and by thread.
 #[derive(Default)]
 struct Machine {
     /// The serial port's interrupt.
     uart: u64,
+    heap: Range<u64>,
     /// By hart: the running thread, the active interrupts, whether the scheduler is active.
     running: Vec<u64>,
     handled: Vec<Vec<u64>>,
@@ -56,6 +56,7 @@ impl Machine {
     fn new(arch: &Arch, harts: usize) -> Machine {
         Machine {
             uart: arch.uart,
+            heap: arch.heap.clone(),
             running: vec![0; harts],
             handled: vec![Vec::new(); harts],
             looking: vec![false; harts],
@@ -181,7 +182,7 @@ impl Machine {
                     self.saw("failed calls");
                 }
             }
-            "page_fault" if HEAP.contains(&number("address")) => self.saw("heap faults"),
+            "page_fault" if self.heap.contains(&number("address")) => self.saw("heap faults"),
             "process_kill" if number("killer_tid") == 0 => self.saw("ended for a fault"),
             "process_kill" => self.saw("killed"),
             "sched_process_exec" => self.saw("programs begun"),

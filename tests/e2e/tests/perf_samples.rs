@@ -7,16 +7,8 @@ use std::collections::BTreeMap;
 use kymo::Diagnostics;
 use kymo_ctf::{Event, Item, Trace, Value};
 use kymo_e2e::babeltrace;
-use kymo_e2e::demo::{ARCHES, Arch, X86_64};
+use kymo_e2e::demo::ARCHES;
 use kymo_e2e::port::{Host, Received, boot};
-
-/// The driver by which one hart samples the others.
-fn remote(arch: &Arch) -> &'static str {
-    match arch.name == X86_64.name {
-        true => "nmi",
-        false => "ipi",
-    }
-}
 
 /// The events of a sent trace without losses, which babeltrace2 reads too.
 fn events(received: &Received) -> Vec<Event> {
@@ -114,7 +106,7 @@ fn samples_alone_are_collected_by_another_process() {
         let append = format!(
             "kymo=off run=perf,start,--mode,sample,--period,100,--driver,{} run=known,1000 \
              run=perf,status run=perf,stop run=perf,status",
-            remote(arch)
+            arch.remote_driver
         );
         let received = boot(arch, "perf-samples", 3, &append, Host::Takes).expect_code(0);
         for line in [
@@ -157,7 +149,10 @@ fn what_cannot_be_sampled_is_refused() {
     let invalid =
         "perf: cannot start: no such event, driver, program or ring, or no session (EINVAL)";
     for arch in &ARCHES {
-        let other = remote(&ARCHES[usize::from(arch.name == ARCHES[0].name)]);
+        let other = match arch.remote_driver {
+            "nmi" => "ipi",
+            _ => "nmi",
+        };
         for (options, line) in [
             ("--mode,count", usage),
             ("--hz,1000", usage),
@@ -167,7 +162,10 @@ fn what_cannot_be_sampled_is_refused() {
             ("--mode,sample,--driver,pmu", usage),
             (&format!("--mode,trace:sample,--driver,{other}"), invalid),
             // It would have no other hart to sample.
-            (&format!("--mode,sample,--driver,{}", remote(arch)), invalid),
+            (
+                &format!("--mode,sample,--driver,{}", arch.remote_driver),
+                invalid,
+            ),
         ] {
             let append = format!("kymo=off run=perf,start,{options} run=perf,status");
             let received = boot(arch, "perf-no-samples", 1, &append, Host::Takes).expect_code(1);

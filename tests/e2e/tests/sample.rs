@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kymo_ctf::{Event, Item, LossKind, Trace};
-use kymo_e2e::demo::{ARCHES, Arch, X86_64};
+use kymo_e2e::demo::{ARCHES, Arch};
 use kymo_e2e::{kymo, recording, run, scratch};
 
 /// The functions of the program `known` and of the kernel's part of it, with their parts of 100
@@ -79,12 +79,7 @@ fn wrong(shares: &BTreeMap<&'static str, f64>, expected: &[(&'static str, f64)])
 #[ignore = "end to end: cargo xtask test runs it"]
 fn shares_are_those_of_the_work() {
     for arch in &ARCHES {
-        let remote = if arch.name == X86_64.name {
-            "nmi"
-        } else {
-            "ipi"
-        };
-        for (driver, cpus) in [("timer", "1"), (remote, "2")] {
+        for (driver, cpus) in [("timer", "1"), (arch.remote_driver, "2")] {
             let options = [
                 "--hz",
                 "10000",
@@ -175,12 +170,7 @@ fn totals(trace: &Path) -> Totals {
 fn every_sample_is_accounted_for() {
     let wanted = std::env::var("KYMO_SAMPLES").map_or(30_000, |count| count.parse().unwrap());
     for arch in &ARCHES {
-        let remote = if arch.name == X86_64.name {
-            "nmi"
-        } else {
-            "ipi"
-        };
-        for driver in ["timer", remote] {
+        for driver in ["timer", arch.remote_driver] {
             // A round is 0.2 ms; the sampling hart has none by NMI or interrupt.
             let (harts, rounds) = match driver {
                 "timer" => ("3", wanted / 6 + 100),

@@ -63,7 +63,7 @@ fn check_text(trace: &Path, expectations: &str, code: i32) -> String {
 fn trace_sched(arch: &Arch) -> PathBuf {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("expectations/trace_sched.toml");
     let text = fs::read_to_string(file).unwrap();
-    let ticks = format!("ticks = {}", 2_000 * arch.ticks_per_us);
+    let ticks = format!("ticks = {}", 2 * arch.ticks_per_ms);
     assert_eq!(text.matches("ticks = 20_000").count(), 1);
     let file = scratch(&format!("scenario-expectations-{}", arch.name)).join("trace_sched.toml");
     fs::write(&file, text.replace("ticks = 20_000", &ticks)).unwrap();
@@ -238,8 +238,12 @@ fn a_process_faults_a_thousand_pages() {
             "{thread}"
         );
 
-        let heap = "[[expect]]\nevent = { is = \"page_fault\", address = { at_least = 0x5000_0000, at_most = 0x53ff_ffff } }\ncount = 1000\n";
-        check_text(&trace, heap, 0);
+        let (heap, end) = (arch.heap.start, arch.heap.end - 1);
+        let heap = format!(
+            "[[expect]]\nevent = {{ is = \"page_fault\", address = {{ at_least = {heap}, at_most = {end} }} }}\n\
+             count = 1000\n"
+        );
+        check_text(&trace, &heap, 0);
         check_text(&trace, &heap.replace("1000\n", "999\n"), 1);
     }
 }

@@ -1,12 +1,22 @@
 //! Architecture code: one folder each, with the same functions, and what they have in common.
 
+#[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
+mod device_tree;
+#[cfg(any(target_arch = "riscv64", target_arch = "x86_64"))]
+mod ns16550;
 mod table;
+#[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
+mod virtio_mmio;
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 #[cfg(target_arch = "riscv64")]
 mod riscv64;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+#[cfg(target_arch = "aarch64")]
+pub use aarch64::*;
 #[cfg(target_arch = "riscv64")]
 pub use riscv64::*;
 #[cfg(target_arch = "x86_64")]

@@ -1,17 +1,14 @@
 //! Page tables, where the architectures agree: three levels with 512 entries of eight bytes, for
 //! gigabytes, 2 MiB and pages. What an entry looks like is the business of `paging`.
 
-use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::paging::{TABLE, VALID, WRITE, address_of, entry};
+use super::paging::{TABLE, USER, VALID, WRITE, address_of, entry};
 
 /// Size of a page and of a frame, in bytes.
 pub const PAGE: usize = 4096;
 pub const MEGAPAGE: usize = 2 << 20;
 pub const GIGAPAGE: usize = 1 << 30;
-/// The addresses of processes.
-pub const USER: Range<usize> = GIGAPAGE..2 * GIGAPAGE;
 
 /// The permitted accesses to a page of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

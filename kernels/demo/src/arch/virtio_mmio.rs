@@ -1,7 +1,6 @@
 //! The registers of a virtio device, memory-mapped (Virtual I/O Device 1.2, 4.2).
 
-use super::paging::PAGE;
-use super::serial;
+use super::virtio::slots;
 
 const MAGIC: usize = 0x000;
 const VERSION: usize = 0x004;
@@ -27,7 +26,7 @@ pub struct Registers(usize);
 impl Registers {
     /// The first device of this kind.
     pub fn find(kind: u32) -> Option<Registers> {
-        let mut slots = (1..=8).map(|place| Registers(serial::BASE + place * PAGE));
+        let mut slots = slots().map(Registers);
         let is_it = |slot: &Registers| {
             slot.get(MAGIC) == u32::from_le_bytes(*b"virt")
                 && slot.get(VERSION) == 2

@@ -1,7 +1,6 @@
 //! riscv64, QEMU's `virt`: S-mode above OpenSBI.
 
 pub mod context;
-mod device_tree;
 pub mod paging;
 mod plic;
 pub mod pmu;
@@ -20,7 +19,7 @@ use kymo::vocabulary::{Sampling, SamplingDriver};
 
 pub use sbi::put;
 
-use super::BOOT_STACK_SHIFT;
+use super::{BOOT_STACK_SHIFT, device_tree};
 use crate::MAX_HARTS;
 use crate::recording::{self, MEMORY};
 use crate::sampling;

@@ -2,11 +2,14 @@
 //! beside the kernel's mappings, which it cannot access.
 
 use core::arch::asm;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-pub use crate::arch::table::{Access, PAGE, USER};
+pub use crate::arch::table::{Access, PAGE};
 use crate::arch::table::{GIGAPAGE, MEGAPAGE, Table, frame_of};
 
+/// The addresses of processes.
+pub const USER: Range<usize> = GIGAPAGE..2 * GIGAPAGE;
 const RAM: usize = 0x8000_0000;
 
 /// Set in an entry that is used.

@@ -2,6 +2,8 @@
 
 use super::{hart, plic};
 
+pub use crate::arch::ns16550::{interrupt_when_free, receive, send};
+
 /// Its byte-wide registers, and its source number at the interrupt controller.
 pub const BASE: usize = 0x1000_0000;
 pub const SOURCE: u32 = 10;

@@ -5,9 +5,11 @@ use core::arch::asm;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-pub use crate::arch::table::{Access, PAGE, USER};
+pub use crate::arch::table::{Access, PAGE};
 use crate::arch::table::{GIGAPAGE, MEGAPAGE, Table, frame_of};
 
+/// The addresses of processes.
+pub const USER: Range<usize> = GIGAPAGE..2 * GIGAPAGE;
 /// The end of the memory that the kernel maps.
 pub const MEMORY_END: usize = GIGAPAGE;
 /// The addresses of devices.

@@ -3,6 +3,8 @@
 use super::port::{input, out};
 use super::{apic, hart, trap};
 
+pub use crate::arch::ns16550::{interrupt_when_free, receive, send};
+
 /// Its first port, and its pin at the interrupt controller.
 const PORT: u16 = 0x3F8;
 const PIN: u32 = 4;

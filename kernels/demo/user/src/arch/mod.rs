@@ -1,10 +1,14 @@
 //! Architecture code: one file each, with the same functions.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 #[cfg(target_arch = "riscv64")]
 mod riscv64;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+#[cfg(target_arch = "aarch64")]
+pub use aarch64::*;
 #[cfg(target_arch = "riscv64")]
 pub use riscv64::*;
 #[cfg(target_arch = "x86_64")]

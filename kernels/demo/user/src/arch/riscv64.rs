@@ -2,6 +2,8 @@
 
 use core::arch::asm;
 
+/// The addresses of programs begin here.
+pub const USER: usize = 0x4000_0000;
 /// An address of the kernel's image.
 pub const KERNEL: usize = 0x8020_0000;
 

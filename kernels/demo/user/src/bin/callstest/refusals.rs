@@ -1,18 +1,20 @@
 //! The order of errors: each call is made with one error, and also with all later ones.
 
 use demo_user::abi::{self, Error, Session};
-use demo_user::arch::KERNEL;
+use demo_user::arch::{KERNEL, USER};
 use demo_user::sys;
 use kymo::State;
 
 use crate::cells::Cells;
 use crate::states::{Call, STATES, TRACE, enter};
 
+/// An address far behind a program.
+const UNMAPPED: usize = USER + 0x800_0000;
 /// Addresses that a program may not write: page 0, the kernel, its own code, unmapped pages, and
 /// the heap's end.
-pub const NOT_WRITABLE: [usize; 5] = [0, KERNEL, 0x4000_0000, 0x4800_0000, usize::MAX - 7];
+pub const NOT_WRITABLE: [usize; 5] = [0, KERNEL, USER, UNMAPPED, usize::MAX - 7];
 /// Addresses that it may not read.
-const NOT_READABLE: [usize; 4] = [0, KERNEL, 0x4800_0000, usize::MAX - 7];
+const NOT_READABLE: [usize; 4] = [0, KERNEL, UNMAPPED, usize::MAX - 7];
 /// Modes that do not exist, and a mode that this kernel was built without.
 const UNKNOWN: [u32; 3] = [3, 9, u32::MAX];
 const NOT_BUILT: [u32; 1] = [2];

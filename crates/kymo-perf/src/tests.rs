@@ -21,7 +21,8 @@ struct Kernel {
     counts: RefCell<Vec<u64>>,
     times: RefCell<(u64, u64)>,
     refuses: RefCell<Option<i32>>,
-    /// Events that are closed.
+    no_programs: RefCell<bool>,
+    /// Events that were opened.
     opened: RefCell<u64>,
 }
 
@@ -71,7 +72,11 @@ impl System for &Kernel {
 
     fn set_program(&self, event: &u64, program: BorrowedFd<'_>) -> io::Result<()> {
         assert!(program.as_raw_fd() >= 0);
-        self.call(format!("program {event}"))
+        self.call(format!("program {event}"))?;
+        match *self.no_programs.borrow() {
+            true => Err(io::ErrorKind::InvalidInput.into()),
+            false => Ok(()),
+        }
     }
 
     /// The counts, the last event's first: no position says whose a count is.
@@ -303,6 +308,23 @@ fn a_member_that_cannot_be_opened_changes_nothing() {
     assert_eq!(kernel.calls(), ["open 0 -1 0"]);
     assert_eq!(group.handles().collect::<Vec<_>>(), handles);
     group.read(handles[0]).expect("counts");
+}
+
+/// K-05.
+#[test]
+fn a_program_that_is_refused_changes_nothing() {
+    let kernel = Kernel::default();
+    let (mut group, handles) = group(&kernel, &["cycles"]);
+    group.start().expect("started");
+    kernel.calls();
+    *kernel.no_programs.borrow_mut() = true;
+    let program = std::io::stdin();
+    let error = group.add_with_program(event("page-faults"), program.as_fd());
+    let error = error.expect_err("refused");
+    let words = "page-faults does not take the eBPF program";
+    assert!(error.to_string().starts_with(words), "{error}");
+    assert_eq!(kernel.calls(), ["open 0 -1 0", "reset 1", "program 1"]);
+    assert_eq!(group.handles().collect::<Vec<_>>(), handles);
 }
 
 /// K-04.

@@ -6,16 +6,17 @@ use std::ops::RangeInclusive;
 use anyhow::{Result, bail};
 
 /// The existing rules.
-const RULES: [(&str, &[RangeInclusive<u32>]); 5] = [
+const RULES: [(&str, &[RangeInclusive<u32>]); 6] = [
     ("P", &[1..=10, 20..=36, 40..=54]),
     ("L", &[1..=15, 40..=45]),
     ("V", &[1..=16]),
     ("R", &[1..=17]),
+    ("K", &[1..=22]),
     ("N", &[1..=33]),
 ];
 
 /// Letters whose rules must all have tests.
-const HELD: [&str; 4] = ["P", "L", "V", "R"];
+const HELD: [&str; 5] = ["P", "L", "V", "R", "K"];
 
 /// Later features: rules of these letters may only wait for one of them.
 const LATER: [&str; 2] = ["counting", "RTT"];

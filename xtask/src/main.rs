@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use bench::{samples, trace, verbs};
+use bench::{count, samples, trace, verbs};
 
 const AFTER: &str = "\
 demo, test and kill-test set up what they need by themselves.
@@ -194,6 +194,9 @@ enum Bench {
         #[arg(long)]
         short: bool,
     },
+    /// Measure how long the reading of a group of counters takes on Linux, beside perf-event2
+    #[command(after_help = "Example: cargo xtask bench count")]
+    Count,
     /// Measure how fast samples become folded stacks and a flame graph, beside
     /// inferno-collapse-perf
     #[command(after_help = "Example: cargo xtask bench samples")]
@@ -267,6 +270,7 @@ fn run(command: Command) -> Result<()> {
         } else {
             trace::Form::Full
         }),
+        Command::Bench(Bench::Count) => count::measure(),
         Command::Bench(Bench::Samples { full, short }) => samples::measure(match (full, short) {
             (true, _) => samples::Form::Full,
             (_, true) => samples::Form::Short,

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::bench::{samples, trace, verbs};
+use crate::bench::{count, samples, trace, verbs};
 use crate::failure::Usage;
 use crate::process::{cargo, program, root, run as run_command, target};
 use crate::setup::{self, Toolchain};
@@ -188,7 +188,9 @@ pub(crate) fn run(only: &[String]) -> Result<()> {
 
 fn fmt() -> Result<()> {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
-    run_command(cargo(&["fmt", "--check"]).current_dir(trace::folder()))?;
+    for folder in [trace::folder(), count::folder()] {
+        run_command(cargo(&["fmt", "--check"]).current_dir(folder))?;
+    }
     kernel::ALL.into_iter().try_for_each(|name| {
         run_command(cargo(&["fmt", "--check"]).current_dir(kernel::folder(name)))
     })
@@ -222,6 +224,7 @@ fn clippy() -> Result<()> {
     models::clippy()?;
     trace::clippy()?;
     samples::clippy()?;
+    count::clippy()?;
     match setup::toolchain()? {
         Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(kernel::clippy),
         Toolchain::Debian => {

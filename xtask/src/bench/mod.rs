@@ -1,6 +1,7 @@
 //! Prepares the benchmarks, which the programs under `benches/` run.
 
 pub(crate) mod book;
+pub(crate) mod count;
 pub(crate) mod lttng;
 pub(crate) mod samples;
 pub(crate) mod trace;

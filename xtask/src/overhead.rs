@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::bench::book;
 use crate::process::{output, program};
-use crate::setup::{RISCV64, X86_64};
+use crate::setup::{AARCH64, RISCV64, X86_64};
 use crate::{kernel, setup};
 
 /// The page of the book with the table, and the lines that delimit it.
@@ -21,12 +21,11 @@ pub(crate) fn run(into_the_book: bool) -> Result<()> {
         .args(["--kernel", "hello:riscv64"])
         .arg(kernel::hello(toolchain)?)
         .arg(kernel::hello_compiled_out(toolchain)?);
-    for triple in [RISCV64, X86_64] {
-        let arch = if triple == X86_64 {
-            "x86_64"
-        } else {
-            "riscv64"
-        };
+    for (arch, triple) in [
+        ("riscv64", RISCV64),
+        ("x86_64", X86_64),
+        ("aarch64", AARCH64),
+    ] {
         overhead
             .args(["--kernel", &format!("demo:{arch}")])
             .arg(kernel::demo(triple, toolchain)?)

@@ -37,6 +37,17 @@ const X86_64: &[&str] = &[
     "base=2020-01-01,clock=vm",
 ];
 
+const AARCH64: &[&str] = &[
+    "qemu-system-aarch64",
+    "-M",
+    "virt,gic-version=3",
+    "-cpu",
+    "cortex-a72",
+    "-nographic",
+    "-semihosting-config",
+    "enable=on,target=native",
+];
+
 /// The demo kernel exchanges messages and bytes on one hart, which is never idle then.
 const DEMO: Kernel = Kernel {
     kernel: "demo",
@@ -49,7 +60,7 @@ const DEMO: Kernel = Kernel {
     on: "kymo=start run=ipc",
 };
 
-pub const KERNELS: [Kernel; 3] = [
+pub const KERNELS: [Kernel; 4] = [
     Kernel {
         kernel: "hello",
         harts: 4,
@@ -63,6 +74,12 @@ pub const KERNELS: [Kernel; 3] = [
         arch: "x86_64",
         qemu: X86_64,
         instructions_per_tick: 1,
+        ..DEMO
+    },
+    Kernel {
+        arch: "aarch64",
+        qemu: AARCH64,
+        instructions_per_tick: 16,
         ..DEMO
     },
 ];
@@ -123,7 +140,7 @@ mod tests {
         let said = "OpenSBI v1.1\nhart count 4\nhello: recording on 2 harts\nhello: 400 units of work in 12000 ticks\n\
             hart 0: switch=10 irq_enter=3 irq_exit=3 thread_name=2 marker=200 last=50,50\n\
             hart 1: switch=11 irq_enter=4 irq_exit=4 thread_name=2 marker=200 last=50,50\n";
-        let [hello, _, demo] = &KERNELS;
+        let [hello, _, demo, _] = &KERNELS;
         let figure = Figure {
             units: 400,
             instructions: 1_200_000,

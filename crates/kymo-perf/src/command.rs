@@ -16,6 +16,12 @@ use crate::sys;
 pub struct HeldCommand {
     pid: u32,
     name: String,
+    /// `None` once it is released.
+    held: Option<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
     gate: UnixStream,
     starter: JoinHandle<io::Result<Child>>,
 }
@@ -40,8 +46,7 @@ impl HeldCommand {
             Ok(()) => Ok(HeldCommand {
                 pid: u32::from_ne_bytes(pid),
                 name,
-                gate,
-                starter,
+                held: Some(Held { gate, starter }),
             }),
             Err(error) => Err(failed(match starter.join() {
                 Ok(Err(source)) => source,
@@ -60,17 +65,32 @@ impl HeldCommand {
     /// # Errors
     /// [`Error::Command`] if it cannot, as when there is no such program.
     pub fn release(mut self) -> Result<Child, Error> {
-        let name = self.name;
-        let failed = |source| Error::Command {
-            command: name,
-            source,
+        let started = match self.held.take() {
+            Some(mut held) => held.gate.write_all(&[0]).and_then(|()| held.end()),
+            None => Err(io::ErrorKind::NotFound.into()),
         };
-        if let Err(error) = self.gate.write_all(&[0]) {
-            return Err(failed(error));
-        }
-        match self.starter.join() {
-            Ok(started) => started.map_err(failed),
-            Err(_) => Err(failed(io::ErrorKind::Other.into())),
+        started.map_err(|source| Error::Command {
+            command: self.name.clone(),
+            source,
+        })
+    }
+}
+
+impl Held {
+    /// Waits until the process has become the program, or has ended.
+    fn end(self) -> io::Result<Child> {
+        let Held { gate, starter } = self;
+        drop(gate);
+        let started = starter.join();
+        started.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    }
+}
+
+impl Drop for HeldCommand {
+    /// The process ends before this one might: what it has to say needs a reader.
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            drop(held.end());
         }
     }
 }

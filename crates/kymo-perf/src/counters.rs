@@ -117,8 +117,8 @@ pub struct EventTotal {
 }
 
 impl Total {
-    /// Adds the counts for a target.
-    fn add(
+    /// Adds the times and raw counts for a target, the leader's first.
+    pub fn add(
         &mut self,
         time_enabled: u64,
         time_running: u64,

@@ -69,5 +69,4 @@ pub use machine::{Needs, Paranoid, cpu_list, online_cpus, threads};
 pub use names::{NamedEvent, NamedGroup, Tracepoints};
 #[cfg(feature = "aya")]
 pub use program::ProgramFile;
-pub use sys::{Linux, System};
 pub use target::Target;

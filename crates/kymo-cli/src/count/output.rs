@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context as _;
-use kymo::count::{EventKind, EventSpec, Software};
+use kymo::count::{EventKind, EventSpec, Hardware, Software};
 use kymo_perf::Total;
 use serde_json::{Value, json};
 
@@ -121,7 +121,7 @@ pub fn ratios<'c>(counts: &'c Counts<'_>) -> Vec<Ratio<'c>> {
                 ratios.push(Ratio {
                     event: name,
                     by: by_name,
-                    is_share: divisor.kind.to_string() != "cycles",
+                    is_share: divisor.kind != EventKind::Hardware(Hardware::Cycles),
                     value: event.raw as f64 / by.raw as f64,
                 });
             }

@@ -90,7 +90,10 @@ pub fn total(counts: &Counts<'_>, is_behind_intervals: bool) -> String {
                 ratio.event,
                 ratio.by
             ),
-            false => writeln!(text, "{:.3} {} per {}", ratio.value, ratio.event, ratio.by),
+            false => {
+                let by = ratio.by.replacen("cycles", "cycle", 1);
+                writeln!(text, "{:.3} {} per {by}", ratio.value, ratio.event)
+            }
         };
     }
     let _ = writeln!(text, "{:.6} s elapsed", counts.elapsed.as_secs_f64());
@@ -157,7 +160,106 @@ fn with_prefix(number: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use kymo_perf::{NamedGroup, Readings, Tracepoints};
+
     use super::*;
+
+    /// Groups that took turns on a PMU, one of which never ran.
+    fn groups() -> Vec<NamedGroup> {
+        let tracepoints = Tracepoints::default();
+        let list = "{instructions,cycles},{cache-misses,cache-references},branches:u";
+        tracepoints.groups(list).unwrap()
+    }
+
+    fn counts(groups: &[NamedGroup]) -> Counts<'_> {
+        let total = |group: &NamedGroup, time_running, counts: &[u64]| {
+            let events = group.spec.events().iter().copied();
+            let mut total = Total::default();
+            total.add(3_000, time_running, events.zip(counts.iter().copied()));
+            total
+        };
+        // The leader's rate varies by 10 %, from reading to reading.
+        let mut readings = vec![Readings::default(); groups.len()];
+        for turn in 0..100 {
+            let instructions = if turn % 2 == 0 { 900 } else { 1_100 };
+            readings[0].add(&total(&groups[0], 1_500, &[instructions, 2_000]));
+        }
+        Counts {
+            groups,
+            totals: vec![
+                total(&groups[0], 1_500, &[1_000, 2_000]),
+                total(&groups[1], 3_000, &[25, 1_000]),
+                total(&groups[2], 0, &[0]),
+            ],
+            readings: Some(readings),
+            elapsed: Duration::from_millis(500),
+            time: Duration::from_secs(2),
+        }
+    }
+
+    #[test]
+    fn what_took_turns_is_scaled_with_its_error_and_what_never_ran_says_so() {
+        let groups = groups();
+        let text = total(&counts(&groups), false);
+        let lines: Vec<String> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "event raw scaled ± running per second",
+                "instructions 1,000 2,000 1.4% 50.0 % 4000.0",
+                "cycles 2,000 4,000 0.0% 50.0 % 8000.0",
+                "",
+                "cache-misses 25 25 100.0 % 50.0",
+                "cache-references 1,000 1,000 100.0 % 2000.0",
+                "",
+                "branches:u 0 never ran 0.0 % -",
+                "",
+                "0.500 instructions per cycle",
+                "2.50 % cache-misses of cache-references",
+                "0.500000 s elapsed",
+            ]
+        );
+        // The columns stay where they are, with an error or without.
+        let widths = text.lines().take(6).filter(|line| !line.is_empty());
+        let widths: Vec<usize> = widths.map(|line| line.chars().count()).collect();
+        assert!(
+            widths
+                .iter()
+                .all(|width| *width == widths[0] && *width <= 100),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn events_of_groups_that_took_turns_have_no_ratio() {
+        let tracepoints = Tracepoints::default();
+        let groups = tracepoints.groups("instructions,cycles").unwrap();
+        for (running, ratio) in [(1_500, false), (3_000, true)] {
+            let totals = groups.iter().map(|group| {
+                let mut total = Total::default();
+                total.add(3_000, running, [(group.spec.leader(), 700)].into_iter());
+                total
+            });
+            let counts = Counts {
+                groups: &groups,
+                totals: totals.collect(),
+                readings: None,
+                elapsed: Duration::from_secs(1),
+                time: Duration::from_secs(1),
+            };
+            let text = total(&counts, false);
+            assert_eq!(
+                text.contains("1.000 instructions per cycle"),
+                ratio,
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn rates_are_short() {

@@ -1,17 +1,21 @@
-//! `kernels/demo` on x86-64, traced and sampled at the same time: NMIs write samples in the middle
-//! of trace records, also of those that NMIs write.
+//! `kernels/demo` on x86-64 and AArch64, traced and sampled at the same time: NMIs and pseudo-NMIs
+//! write samples in the middle of trace records, on x86-64 also of those that NMIs write.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 
 use kymo_ctf::{Event, Item, LossKind, Trace, Value};
-use kymo_e2e::demo::{LEDGER, X86_64, is_the_librarys, ledger, sum};
+use kymo_e2e::demo::{AARCH64, Arch, LEDGER, X86_64, is_the_librarys, ledger, sum};
 use kymo_e2e::{babeltrace, kymo, recording, run, scratch};
 
 const HARTS: usize = 4;
-/// Where the kernel and its programs are.
-const ADDRESSES: std::ops::Range<u64> = 0x20_0000..0x8000_0000;
+/// What runs, and the addresses of the kernel and its programs.
+const RUNS: [(Arch, &str, Range<u64>); 2] = [
+    (X86_64, "run=all run=nmis", 0x20_0000..0x8000_0000),
+    (AARCH64, "run=all", 0x4020_0000..0xc000_0000),
+];
 
 /// What a trace has, each record of it read.
 #[derive(Debug, Default)]
@@ -31,7 +35,7 @@ fn number(event: &Event, name: &str) -> u64 {
 }
 
 /// A sample's fields fit together.
-fn check(event: &Event) {
+fn check(event: &Event, addresses: &Range<u64>) {
     let callers = match event.fields.get("callchain") {
         Some(Value::Array(callers)) => callers,
         other => panic!("{other:?}"),
@@ -39,7 +43,7 @@ fn check(event: &Event) {
     assert!(number(event, "kernel_callers") as usize <= callers.len());
     let all = callers.iter().map(|caller| caller.as_u64().unwrap());
     for address in all.chain([number(event, "ip")]) {
-        assert!(ADDRESSES.contains(&address), "{address:#x} in {event:?}");
+        assert!(addresses.contains(&address), "{address:#x} in {event:?}");
     }
     assert!(
         number(event, "mode") <= 2 && number(event, "user_end") <= 6,
@@ -48,14 +52,14 @@ fn check(event: &Event) {
     assert!(number(event, "period") > 0, "{event:?}");
 }
 
-fn read(trace: &Path) -> Seen {
+fn read(trace: &Path, addresses: &Range<u64>) -> Seen {
     let mut seen = Seen::default();
     for item in Trace::open(trace).unwrap().events() {
         match item.unwrap() {
             Item::Event(event) => {
                 seen.events += 1;
                 if event.name() == "sample" {
-                    check(&event);
+                    check(&event, addresses);
                     seen.samples += 1;
                     seen.missed += number(&event, "missed");
                 } else if event.name() != "sampling" && !is_the_librarys(&event) {
@@ -95,8 +99,14 @@ fn in_the_ring(trace: &Path) -> u64 {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn samples_in_the_middle_of_trace_records() {
-    let out = scratch("sample-stress").join("trace");
-    let mut command = recording(&X86_64.kernel(), &out);
+    for (arch, words, addresses) in &RUNS {
+        samples_between(arch, words, addresses);
+    }
+}
+
+fn samples_between(arch: &Arch, words: &str, addresses: &Range<u64>) {
+    let out = scratch(&format!("sample-stress-{}", arch.name)).join("trace");
+    let mut command = recording(&arch.kernel(), &out);
     command.args(["--mode", "trace,sample", "--driver", "nmi", "--hz", "20000"]);
     command.args([
         "--keep-ram",
@@ -105,13 +115,13 @@ fn samples_in_the_middle_of_trace_records() {
         "--cpus",
         &HARTS.to_string(),
     ]);
-    let append = "run=all run=nmis rounds=500 kymo=discard,reader=host";
-    let output = run(command.args(["--append", append]), 0);
+    let append = format!("{words} rounds=500 kymo=discard,reader=host");
+    let output = run(command.args(["--append", &append]), 0);
 
     let ram = out.join(".ram");
-    let ledger = ledger(&X86_64, &ram, LEDGER, HARTS);
+    let ledger = ledger(arch, &ram, LEDGER, HARTS);
     fs::remove_file(ram).unwrap();
-    let seen = read(&out);
+    let seen = read(&out, addresses);
     let operations: Vec<u64> = ledger
         .iter()
         .map(|hart| sum(std::slice::from_ref(hart)))
@@ -130,7 +140,10 @@ fn samples_in_the_middle_of_trace_records() {
     assert_eq!(events, seen.events);
     run(kymo(["check"]).arg(&out), 0);
     let nested = in_the_ring(&out);
-    println!("{seen:?}, {nested} samples in the ring's code");
+    println!(
+        "{}: {seen:?}, {nested} samples in the ring's code",
+        arch.name
+    );
     // How many a busy host lets through differs.
     assert!(seen.samples > 200 && nested > 0, "{seen:?}, {nested}");
 }

@@ -44,7 +44,9 @@ fn may_count() -> bool {
 fn not_run(reason: &str) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {test}: {}", reason.trim());
+    // In one piece: other tests write at the same time.
+    let line = format!("NOT RUN: {test}: {}\n", reason.trim());
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// The JSON objects of the lines.

@@ -103,7 +103,7 @@ fn load_tracepoint(program: &mut TracePoint) -> Loaded<'_> {
     program.fd()
 }
 
-/// An error with its causes, of which the last is the kernel's.
+/// An error with its causes, of which the last is the kernel's, and the way out if it forbids.
 fn reason(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -111,6 +111,10 @@ fn reason(error: &dyn std::error::Error) -> String {
         let next = error.to_string();
         if !text.contains(&next) {
             text = format!("{text}: {next}");
+        }
+        let kernels = error.downcast_ref::<std::io::Error>();
+        if kernels.is_some_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied) {
+            text += "; run as root, or with CAP_BPF and CAP_PERFMON";
         }
         cause = error.source();
     }

@@ -3,6 +3,8 @@
 //! program.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
+#[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
+mod counters;
 mod probes;
 
 use kymo::vocabulary::{IrqEnter, Sample};
@@ -38,6 +40,10 @@ fn measure() -> bool {
         return false;
     };
     Stack::prepare();
+    #[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
+    if !counters::prepare() {
+        return false;
+    }
     call(ON);
     let stopped = session.stop().is_ok();
     call(OFF);
@@ -58,6 +64,14 @@ fn call(times: u32) {
     ];
     for probe in all {
         let probe = core::hint::black_box(probe);
+        (0..times).for_each(|turn| probe(turn, turn + 1));
+    }
+    #[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
+    for probe in [
+        counters::kymo_probe_read_registers,
+        counters::kymo_probe_read_group,
+    ] {
+        let probe: extern "C" fn(u32, u32) = core::hint::black_box(probe);
         (0..times).for_each(|turn| probe(turn, turn + 1));
     }
 }

@@ -498,3 +498,37 @@ fn a_sample_keeps_to_its_budget() {
     }
     assert!(over.is_empty(), "not what budgets.toml says:\n{over}");
 }
+
+/// N-18: reading a group of four counters takes at most three times the instructions of reading the
+/// four registers.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn reading_a_group_keeps_to_its_budget() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../budgets.toml");
+    let table: toml::Table = fs::read_to_string(path).unwrap().parse().unwrap();
+    let folder = scratch("cost-group");
+    let mut over = String::new();
+    for budget in table["group_read"].as_array().unwrap() {
+        let number = |key: &str| budget[key].as_integer().unwrap() as u64;
+        let name = budget["arch"].as_str().unwrap();
+        let arch = match name {
+            "riscv64" => Arch::Riscv64,
+            "riscv32" => Arch::Riscv32,
+            other => panic!("groups are not read on {other}"),
+        };
+        let measured = measured(arch, &folder);
+        let of = |probe: &str| median(&measured[probe][0]);
+        let (group, registers) = (of("kymo_probe_read_group"), of("kymo_probe_read_registers"));
+        let text = format!(
+            "{name}: {group} instructions ({}) for a group, {registers} ({}) for its registers\n",
+            number("instructions"),
+            number("registers"),
+        );
+        print!("{text}");
+        let is_as_said = group == number("instructions") && registers == number("registers");
+        if !is_as_said || group > 3 * registers {
+            over.push_str(&text);
+        }
+    }
+    assert!(over.is_empty(), "not what budgets.toml says:\n{over}");
+}

@@ -178,6 +178,31 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
         self.own.read(event)
     }
 
+    /// The raw counts of now of the first `K` events of a group, which is one of the thread's. It
+    /// reads their counters and does nothing else, so it is what code measures itself by. Clocks
+    /// among the events show the time of the last update.
+    ///
+    /// `None` if the handle is stale or not a leader's, or if the group has fewer events.
+    #[inline]
+    pub fn raw<const M: usize, const K: usize>(
+        &self,
+        thread: &Groups<M>,
+        leader: Handle,
+    ) -> Option<[u64; K]> {
+        let group = thread.led_by(leader)?;
+        let members = group.members().get(..K)?;
+        let mut counts = [0; K];
+        for (count, member) in counts.iter_mut().zip(members) {
+            let value = match member.counter {
+                NO_COUNTER => self.counts.uncounted(group, member, self.until),
+                counter => self.counts.pmu.read(u32::from(counter)),
+            };
+            let counted = value.wrapping_sub(member.last) & member.ends;
+            *count = member.raw.wrapping_add(counted);
+        }
+        Some(counts)
+    }
+
     /// The PMU's interrupt: counters have overflowed. `each` is called for those with a period,
     /// which begins again where the last one ended.
     pub fn overflow<const M: usize>(
@@ -366,6 +391,10 @@ impl<P: Pmu> Counts<P> {
     /// Notes from what values the members of a group that runs count, and gives their counters.
     fn begin(&self, group: &mut Group, programmed: &Programmed, now: u64) -> u64 {
         group.members_mut().iter_mut().fold(0, |counters, member| {
+            member.ends = match member.counter {
+                NO_COUNTER => u64::MAX,
+                counter => end(self.pmu.width(u32::from(counter))),
+            };
             let value = programmed.values.get(usize::from(member.counter));
             member.last = value.map_or_else(|| self.software(&member.spec, now), |value| *value);
             counters | member.counters()
@@ -376,17 +405,24 @@ impl<P: Pmu> Counts<P> {
     #[inline]
     fn update(&self, group: &mut Group, now: u64) {
         for member in group.members_mut() {
-            let (value, ends) = match member.counter {
-                NO_COUNTER => (self.software(&member.spec, now), u64::MAX),
-                counter => {
-                    let counter = u32::from(counter);
-                    (self.pmu.read(counter), end(self.pmu.width(counter)))
-                }
+            let value = match member.counter {
+                NO_COUNTER => self.software(&member.spec, now),
+                counter => self.pmu.read(u32::from(counter)),
             };
             // Counters are updated before they can go round twice, for each overflow interrupts.
-            let counted = value.wrapping_sub(member.last) & ends;
+            let counted = value.wrapping_sub(member.last) & member.ends;
             member.raw = member.raw.saturating_add(counted);
             member.last = value;
+        }
+    }
+
+    /// The value of an event that has no counter: what was there at the last update, while its group
+    /// does not run.
+    #[cold]
+    fn uncounted(&self, group: &Group, member: &Member, now: u64) -> u64 {
+        match group.is_running {
+            true => self.software(&member.spec, now),
+            false => member.last,
         }
     }
 

@@ -62,6 +62,8 @@ pub(super) struct Member {
     /// While the group runs: what the counter showed at the last update. Else, for an event with a
     /// period: how many events there are until its end, or 0 for a whole period.
     pub(super) last: u64,
+    /// While the group runs: the greatest value of the counter.
+    pub(super) ends: u64,
 }
 
 impl Group {
@@ -73,6 +75,7 @@ impl Group {
             raw: 0,
             counter: NO_COUNTER,
             last: 0,
+            ends: u64::MAX,
         };
         let mut members = [member(spec.leader(), 0); MAX_EVENTS];
         for (place, (spec, id)) in members.iter_mut().zip(spec.events().iter().zip(next_id..)) {
@@ -314,6 +317,14 @@ impl<const N: usize> Groups<N> {
     /// Whether there is nothing to count.
     pub fn is_empty(&self) -> bool {
         self.slots.iter().all(Option::is_none)
+    }
+
+    /// The group of a leader.
+    #[inline]
+    pub(super) fn led_by(&self, leader: Handle) -> Option<&Group> {
+        let group = self.slots.get(leader.slot)?.as_ref()?;
+        let [first, ..] = &group.members;
+        (first.id == leader.id).then_some(group)
     }
 
     /// The groups in the order in which they are put on the PMU.

@@ -555,3 +555,31 @@ fn equal_events_have_equal_counts() {
     );
     assert_eq!(overflows, 140);
 }
+
+/// A raw read gives what a snapshot has, running or not.
+#[test]
+fn raw_counts_are_those_of_the_snapshot() {
+    let mut cpu: Cpu<Model<4>> = Cpu::new(Model::new(12));
+    let mut thread = Thread::NONE;
+    let events = [CYCLES, FAULTS, BRANCHES];
+    let leader = thread.attach(cpu.pmu(), &group(&events)).unwrap();
+    let handles: Vec<Handle> = thread.handles(leader).unwrap().collect();
+    cpu.switch_in(&mut thread, 0);
+    for step in 0..100 {
+        happen(&mut cpu, CYCLES, 3_000);
+        cpu.happened(Software::PageFaults, true);
+        let raw: [u64; 3] = cpu.raw(&thread, leader).unwrap();
+        assert_eq!(raws(&cpu.read(&mut thread, leader, step).unwrap()), raw);
+        if step % 10 == 0 {
+            cpu.switch_out(&mut thread, step);
+            assert_eq!(cpu.raw(&thread, leader), Some(raw));
+            cpu.switch_in(&mut thread, step);
+        }
+    }
+    assert_eq!(cpu.raw(&thread, leader), Some([300_000, 100]));
+    assert_eq!(cpu.raw::<4, 4>(&thread, leader), None);
+    assert_eq!(cpu.raw::<4, 1>(&thread, handles[1]), None);
+    cpu.change(&mut thread, 100, |_, _, thread| thread.detach_all(leader))
+        .unwrap();
+    assert_eq!(cpu.raw::<4, 1>(&thread, leader), None);
+}

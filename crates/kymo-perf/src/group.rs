@@ -229,13 +229,8 @@ impl<S: System> Group<S> {
         self.control(leader, Control::Disable, Scope::Group)?;
         self.control(leader, Control::Reset, Scope::Group)?;
         let values = self.values()?;
-        let events = self.events.iter().flatten().enumerate();
-        let mut counts = events.map(|(at, event)| values.of(event.id, at));
-        if counts.any(|count| count.is_none()) {
-            return Err(self.bad_read());
-        }
-        for (at, opened) in self.events.iter_mut().flatten().enumerate() {
-            opened.from = values.of(opened.id, at).unwrap_or(0);
+        for opened in self.events.iter_mut().flatten() {
+            opened.from = values.of(opened.id).unwrap_or(0);
         }
         self.from = Times {
             enabled: values.time_enabled,
@@ -291,24 +286,16 @@ impl<S: System> Group<S> {
 
     fn snapshot(&self, id: u64) -> Result<Snapshot, Error> {
         let values = self.values()?;
-        let mut is_whole = true;
-        let events = self.events.iter().flatten().enumerate();
-        let counts = events.map(|(at, event)| {
-            let count = values.of(event.id, at);
-            is_whole &= count.is_some();
-            let count = count.unwrap_or(0).wrapping_sub(event.from);
-            (event.id, event.spec, count)
+        let counts = self.events.iter().flatten().map(|event| {
+            let count = values.of(event.id).unwrap_or(0);
+            (event.id, event.spec, count.wrapping_sub(event.from))
         });
-        let snapshot = Snapshot::new(
+        Ok(Snapshot::new(
             id,
             counts,
             values.time_enabled.saturating_sub(self.from.enabled),
             values.time_running.saturating_sub(self.from.running),
-        );
-        match is_whole {
-            true => Ok(snapshot?),
-            false => Err(self.bad_read()),
-        }
+        )?)
     }
 
     /// One read of the leader, which gives the whole group.
@@ -321,17 +308,16 @@ impl<S: System> Group<S> {
             source,
         })?;
         let values = Values::parse(buffer.get(..len).unwrap_or_default());
-        values.ok_or_else(|| self.bad_read())
-    }
-
-    /// The kernel's answer lacks an event.
-    fn bad_read(&self) -> Error {
-        let [leader, ..] = &self.events;
-        leader
-            .as_ref()
-            .map_or(Refused::Empty.into(), |leader| Error::BadRead {
+        let values = values.ok_or(Error::BadRead {
+            leader: leader.spec,
+        })?;
+        let mut events = self.events.iter().flatten();
+        match events.all(|event| values.of(event.id).is_some()) {
+            true => Ok(values),
+            false => Err(Error::BadRead {
                 leader: leader.spec,
-            })
+            }),
+        }
     }
 
     /// Ends an event. The others go on counting.

@@ -45,14 +45,10 @@ impl Values {
         })
     }
 
-    /// The count of the event with this id, wherever it is. It is looked for first where the kernel
-    /// usually has it.
-    pub(crate) fn of(&self, id: u64, usually: usize) -> Option<u64> {
+    /// The count of the event with this id, wherever it is.
+    pub(crate) fn of(&self, id: u64) -> Option<u64> {
         let pairs = self.pairs.get(..self.len)?;
-        let (count, _) = match pairs.get(usually) {
-            Some(pair @ (_, of)) if *of == id => pair,
-            _ => pairs.iter().find(|(_, of)| *of == id)?,
-        };
+        let (count, _) = pairs.iter().find(|(_, of)| *of == id)?;
         Some(*count)
     }
 }
@@ -71,10 +67,8 @@ mod tests {
         let values = Values::parse(&bytes(&[3, 20, 10, 111, 7, 333, 9, 222, 8]));
         let values = values.expect("a group of three");
         assert_eq!((values.time_enabled, values.time_running), (20, 10));
-        for usually in 0..4 {
-            let counts = [7, 8, 9, 10, 0].map(|id| values.of(id, usually));
-            assert_eq!(counts, [Some(111), Some(222), Some(333), None, None]);
-        }
+        let counts = [7, 8, 9, 10, 0].map(|id| values.of(id));
+        assert_eq!(counts, [Some(111), Some(222), Some(333), None, None]);
     }
 
     #[test]

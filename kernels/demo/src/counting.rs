@@ -12,11 +12,14 @@ use crate::lock::Spin;
 use crate::thread::{Slot, THREADS};
 use crate::{MAX_HARTS, sched};
 
-/// Most groups of a thread, and of a hart.
+/// Most groups of a thread.
 const GROUPS: usize = 4;
+/// Most groups of a hart. Each is more than a kilobyte, and a hart's counters are made on the stack
+/// of the thread that asks for them first.
+const OF_HART: usize = 1;
 
 /// What each hart counts; `None` until it is asked for.
-static HARTS: [Spin<Option<Cpu<Pmu, GROUPS>>>; MAX_HARTS] = [const { Spin::new(None) }; MAX_HARTS];
+static HARTS: [Spin<Option<Cpu<Pmu, OF_HART>>>; MAX_HARTS] = [const { Spin::new(None) }; MAX_HARTS];
 static IN_USE: [AtomicBool; MAX_HARTS] = [const { AtomicBool::new(false) }; MAX_HARTS];
 /// The groups of each thread.
 static THREAD_GROUPS: [Spin<Groups<GROUPS>>; THREADS] =
@@ -30,17 +33,26 @@ fn now() -> u64 {
 
 /// Calls `work` with this hart's counters and the groups of the thread that runs here. Interrupts
 /// must be masked.
-fn with_thread<R>(work: impl FnOnce(&mut Cpu<Pmu, GROUPS>, &mut Groups<GROUPS>, u64) -> R) -> R {
+fn with_thread<R>(work: impl FnOnce(&mut Cpu<Pmu, OF_HART>, &mut Groups<GROUPS>, u64) -> R) -> R {
     let hart = arch::hart();
     let mut thread = THREAD_GROUPS[sched::running_here().slot].lock();
     let mut counters = HARTS[hart].lock();
-    let counters = counters.get_or_insert_with(|| {
-        let mut counters = Cpu::new(arch::pmu::new());
+    if counters.is_none() {
+        start(&mut counters);
+    }
+    let Some(counters) = counters.as_mut() else {
+        unreachable!("they were started");
+    };
+    if !IN_USE[hart].swap(true, Relaxed) {
         counters.switch_in(&mut thread, now());
-        IN_USE[hart].store(true, Relaxed);
-        counters
-    });
+    }
     work(counters, &mut thread, now())
+}
+
+/// Looks for this hart's counters.
+#[inline(never)]
+fn start(counters: &mut Option<Cpu<Pmu, OF_HART>>) {
+    *counters = Some(Cpu::new(arch::pmu::new()));
 }
 
 /// Calls `work` with interrupts masked.

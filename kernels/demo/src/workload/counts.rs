@@ -1,9 +1,9 @@
-//! Loops of known length, counted. Tests compare what is printed.
+//! Loops of known length, counted, and groups that take turns. Tests compare what is printed.
 
-use kymo::count::{EventSpec, GroupSpec, Handle, Hardware, Refused, Snapshot, Software};
+use kymo::count::{EventKind, EventSpec, Exclude, GroupSpec, Handle, Hardware, Software};
 
 use crate::console::println;
-use crate::{arch, counting};
+use crate::{arch, counting, sched, thread};
 
 const CYCLES: EventSpec = EventSpec::hardware(Hardware::Cycles);
 const INSTRUCTIONS: EventSpec = EventSpec::hardware(Hardware::Instructions);
@@ -30,35 +30,86 @@ pub fn run() {
         for length in LENGTHS {
             // A tick or another thread would be counted too.
             let on = arch::mask();
-            let reads = [1, 1 + length / 2].map(|rounds| read_around(group, rounds));
+            let [nothing, loops] = [1, 1 + length / 2].map(|rounds| count_around(group, rounds));
             arch::restore(on);
-            let [(Ok(from), Ok(nothing)), (Ok(before), Ok(after))] = reads else {
-                println!("COUNT stale");
-                continue;
-            };
-            for (index, member) in after.members().iter().enumerate() {
-                let raw = |counts: &Snapshot| counts.members()[index].raw;
+            for (event, (loops, nothing)) in events.iter().zip(loops.iter().zip(nothing)) {
                 println!(
-                    "COUNT {} events, {}, loop {length}: {} with it, {} without",
+                    "COUNT {} events, {event}, loop {length}: {loops} with it, {nothing} without",
                     events.len(),
-                    member.event,
-                    raw(&after) - raw(&before),
-                    raw(&nothing) - raw(&from),
                 );
             }
-            assert_eq!(after.time_enabled, after.time_running);
         }
         counting::detach(group).expect("it was attached");
     }
+    thread::check_stack(sched::running_here().slot);
 }
 
-/// Reads before and after a loop. Whatever its length, all else that is executed is the same.
+/// What a group counts from before a loop to behind it. Whatever the loop's length, all else that
+/// is executed is the same.
 #[inline(never)]
-fn read_around(
-    group: Handle,
-    rounds: usize,
-) -> (Result<Snapshot, Refused>, Result<Snapshot, Refused>) {
-    let before = counting::read(group);
+fn count_around(group: Handle, rounds: usize) -> [u64; 3] {
+    let before = raw(group);
     arch::spin(rounds);
-    (before, counting::read(group))
+    let after = raw(group);
+    core::array::from_fn(|index| after[index] - before[index])
+}
+
+/// The raw counts of a group of at most three events. (Snapshots are large for a thread's stack.)
+#[inline(never)]
+fn raw(group: Handle) -> [u64; 3] {
+    let counts = counting::read(group).expect("it was attached");
+    assert_eq!(counts.time_enabled, counts.time_running);
+    let raw = |index: usize| counts.members().get(index).map_or(0, |member| member.raw);
+    core::array::from_fn(raw)
+}
+
+/// Three groups of five counters each, of which a processor with seven has one at a time, while the
+/// work goes on evenly.
+pub fn take_turns(rounds: u32) {
+    let of_kinds = |exclude| {
+        let kinds = [
+            EventKind::Hardware(Hardware::Instructions),
+            EventKind::Hardware(Hardware::Cycles),
+            EventKind::Hardware(Hardware::ReferenceCycles),
+            // Instructions and cycles once more, by the numbers that AArch64 gives them.
+            EventKind::Raw(0x08),
+            EventKind::Raw(0x11),
+        ];
+        kinds.map(|kind| EventSpec {
+            kind,
+            exclude,
+            period: 0,
+        })
+    };
+    let excludes = [(false, false), (false, true), (true, false)];
+    let groups = excludes.map(|(kernel, user)| {
+        let events = of_kinds(Exclude { kernel, user });
+        GroupSpec::new(&events).and_then(|group| counting::attach(&group))
+    });
+    for _ in 0..rounds {
+        arch::spin(100_000);
+    }
+    for group in groups {
+        let counts = match group.and_then(counting::read) {
+            Ok(counts) => counts,
+            Err(refused) => {
+                println!("TURNS refused {refused}");
+                continue;
+            }
+        };
+        for member in counts.members() {
+            println!(
+                "TURNS {}: {} scaled from {}, {} ns of {}",
+                member.event,
+                member.scaled.unwrap_or(0),
+                member.raw,
+                counts.time_running,
+                counts.time_enabled,
+            );
+        }
+    }
+    for group in groups.into_iter().flatten() {
+        counting::detach(group).expect("it was attached");
+    }
+    thread::check_stack(sched::running_here().slot);
 }

@@ -50,6 +50,8 @@ pub enum Workload {
     Nmis,
     /// Loops of known length, which are counted.
     Counts,
+    /// Groups of counters that take turns.
+    CountTurns,
     /// Frame pointers that lead astray, in the kernel and in programs.
     Broken,
     /// Two threads with one event of each kind, in the order of
@@ -75,6 +77,7 @@ impl Workload {
             "nmis" => Some(Workload::Nmis),
             "broken" => Some(Workload::Broken),
             "counts" => Some(Workload::Counts),
+            "count_turns" => Some(Workload::CountTurns),
             "trace_sched" => Some(Workload::TraceSched),
             _ => None,
         }
@@ -106,6 +109,7 @@ impl Workload {
             Workload::Nmis => nmis::run(rounds),
             Workload::Broken => broken::run(rounds),
             Workload::Counts => counts::run(),
+            Workload::CountTurns => counts::take_turns(rounds),
             Workload::TraceSched => trace_sched::run(),
             _ => {}
         }

@@ -1,11 +1,11 @@
-//! The processor's counters are not driven yet; the kernel's own events can be counted.
+//! The counters of a CPU.
 
-use kymo::count::pmu::Model;
+use kymo::count::pmu::aarch64::{El1, Pmuv3};
 
-/// No counters.
-pub type Pmu = Model<0>;
+/// This CPU's counters.
+pub type Pmu = Pmuv3<El1>;
 
-/// No counters.
+/// The counters of this CPU, all stopped.
 pub fn new() -> Pmu {
-    Model::new(64)
+    Pmuv3::new(El1)
 }

@@ -13,8 +13,6 @@ use super::pmu::{MAX_COUNTERS, Pmu};
 pub struct Cpu<P: Pmu, const N: usize = 4> {
     own: Groups<N>,
     counts: Counts<P>,
-    /// Whether the thread's groups were put on the PMU before the CPU's own.
-    was_thread_first: bool,
     /// Until when counts and times are up to date.
     until: u64,
 }
@@ -51,7 +49,6 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
                 pmu,
                 software: [[0; 2]; Software::ALL.len()],
             },
-            was_thread_first: false,
             until: 0,
         }
     }
@@ -143,8 +140,18 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
         let groups = self.own.slots.iter().chain(&thread.slots);
         let mut groups = groups.flatten();
         if groups.any(|group| group.is_enabled && !group.is_running) {
-            self.own.rotate();
-            thread.rotate();
+            // Whose groups were first had their turn; the other's are first next, if it has any.
+            let is_threads = match thread.are_first {
+                true => !thread.is_empty(),
+                false => self.own.is_empty(),
+            };
+            if is_threads {
+                thread.rotate();
+                thread.are_first = self.own.is_empty();
+            } else {
+                self.own.rotate();
+                thread.are_first = !thread.is_empty();
+            }
             self.take_off(thread);
             self.put_on(thread, now);
         }
@@ -241,7 +248,7 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
                     event: member.spec,
                     handle: Handle::new(slot, member.id),
                     is_of_thread,
-                    missed: beyond / period,
+                    missed: member.pending.saturating_add(beyond / period),
                 });
             }
         }
@@ -252,21 +259,21 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
         for member in groups.flatten().flat_map(Group::members_mut) {
             let value = again.values.get(usize::from(member.counter));
             if let Some(value) = value.filter(|_| member.counters() & again.counters != 0) {
-                member.last = *value;
+                (member.last, member.pending) = (*value, 0);
             }
         }
     }
 
     /// Brings counts and times up to date.
     fn update<const M: usize>(&mut self, thread: &mut Groups<M>, now: u64) {
-        let passed = now.saturating_sub(self.until);
+        let elapsed = now.saturating_sub(self.until);
         self.until = self.until.max(now);
         let now = self.until;
         let groups = self.own.slots.iter_mut().chain(&mut thread.slots);
         for group in groups.flatten().filter(|group| group.is_enabled) {
-            group.time_enabled = group.time_enabled.saturating_add(passed);
+            group.time_enabled = group.time_enabled.saturating_add(elapsed);
             if group.is_running {
-                group.time_running = group.time_running.saturating_add(passed);
+                group.time_running = group.time_running.saturating_add(elapsed);
                 self.counts.update(group, now);
             }
         }
@@ -281,13 +288,15 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
             group.is_running = false;
             for member in group.members_mut() {
                 counters |= member.counters();
-                member.last = match member.spec.period {
-                    0 => 0,
-                    // What is left until the counter's end, if it is not past it.
-                    period => {
-                        let ends = end(pmu.width(u32::from(member.counter)));
-                        let left = ends.wrapping_sub(member.last).wrapping_add(1) & ends;
-                        if left <= period { left } else { 0 }
+                let (period, beyond) = (member.spec.period, member.last);
+                member.last = match (period, member.ends.wrapping_sub(beyond).wrapping_add(1)) {
+                    (0, _) => 0,
+                    // What is left until the counter's end.
+                    (_, left) if left & member.ends <= period => left & member.ends,
+                    // It is past its end, and the interrupt has not come yet.
+                    _ => {
+                        member.pending = member.pending.saturating_add(1 + beyond / period);
+                        period - beyond % period
                     }
                 };
                 member.counter = NO_COUNTER;
@@ -298,11 +307,9 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
 
     /// Puts groups on the PMU, in turn, as many as fit.
     fn put_on<const M: usize>(&mut self, thread: &mut Groups<M>, now: u64) {
-        // The thread's groups and the CPU's are first by turns.
-        self.was_thread_first = !self.was_thread_first;
         let mut matching = Matching::NONE;
         let mut choose = |group: &mut Group| self.counts.choose(group, &mut matching);
-        if self.was_thread_first {
+        if thread.are_first {
             thread.in_turn().for_each(&mut choose);
             self.own.in_turn().for_each(&mut choose);
         } else {
@@ -316,7 +323,12 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
         let (own, of_thread) = (&mut self.own.slots, &mut thread.slots);
         for group in own.iter_mut().chain(of_thread.iter_mut()).flatten() {
             if group.is_running {
-                self.counts.program(group, &matching, &mut programmed);
+                self.counts.assign(group, &matching, &mut programmed);
+            }
+        }
+        for group in own.iter_mut().chain(of_thread.iter_mut()).flatten() {
+            if group.is_running {
+                self.counts.program(group, &mut programmed);
             }
         }
         let now = self.until.max(now);
@@ -352,36 +364,48 @@ impl<P: Pmu> Counts<P> {
         group.is_running = true;
     }
 
-    /// Programs the counters of a chosen group. If one of them refuses its event, the group does not
-    /// run.
-    fn program(&mut self, group: &mut Group, matching: &Matching, programmed: &mut Programmed) {
+    /// Gives the members of a chosen group their counters, and notes from what values these count:
+    /// one that is shared, from that of the event with a period.
+    fn assign(&self, group: &mut Group, matching: &Matching, programmed: &mut Programmed) {
         for member in group.members_mut() {
             if member.counter == NO_COUNTER {
                 continue;
             }
             member.counter = matching.counter(member.counter);
-            let counter = u32::from(member.counter);
-            let left = if member.last == 0 {
-                member.spec.period
-            } else {
-                member.last
+            let left = match member.last {
+                0 => member.spec.period,
+                left => left,
             };
-            let value = start_value(self.pmu.width(counter), left);
-            // A counter that is shared is programmed for the event that has a period.
-            if member.spec.period == 0 && programmed.counters & member.counters() != 0 {
-                continue;
+            let width = self.pmu.width(u32::from(member.counter));
+            if let Some(place) = programmed.values.get_mut(usize::from(member.counter))
+                && member.spec.period > 0
+            {
+                *place = start_value(width, left);
             }
+        }
+    }
+
+    /// Programs the counters of a chosen group, each once. If one of them refuses its event, the
+    /// group does not run, and the counters that only it has are free.
+    fn program(&mut self, group: &mut Group, programmed: &mut Programmed) {
+        let mut own = 0;
+        for member in group.members() {
+            let value = programmed.values.get(usize::from(member.counter));
+            let Some(value) = value.filter(|_| programmed.counters & member.counters() == 0) else {
+                continue;
+            };
             let EventSpec { kind, exclude, .. } = member.spec;
-            if !self.pmu.program(counter, kind, exclude, value) {
+            let counter = u32::from(member.counter);
+            if !self.pmu.program(counter, kind, exclude, *value) {
                 group.is_running = false;
                 break;
             }
+            own |= member.counters();
             programmed.counters |= member.counters();
-            if let Some(place) = programmed.values.get_mut(usize::from(member.counter)) {
-                *place = value;
-            }
         }
         if !group.is_running {
+            self.pmu.stop(own);
+            programmed.counters &= !own;
             for member in group.members_mut() {
                 (member.counter, member.last) = (NO_COUNTER, 0);
             }
@@ -416,8 +440,8 @@ impl<P: Pmu> Counts<P> {
         }
     }
 
-    /// The value of an event that has no counter: what was there at the last update, while its group
-    /// does not run.
+    /// The value of an event that has no counter; that of the last update, while its group does not
+    /// run.
     #[cold]
     fn uncounted(&self, group: &Group, member: &Member, now: u64) -> u64 {
         match group.is_running {

@@ -96,7 +96,7 @@ impl GroupSpec {
     }
 }
 
-/// A constant [`GroupSpec`] for a type of PMU. A group that is larger than the PMU does not compile.
+/// A constant [`GroupSpec`] for a type of PMU. A group larger than the PMU does not compile.
 ///
 /// ```
 /// use kymo::count::pmu::Model;

@@ -35,6 +35,8 @@ pub struct Groups<const N: usize = 4> {
     next_id: u64,
     /// Whether a [`Cpu`](super::Cpu) has them.
     pub(super) are_on: bool,
+    /// Whether a thread's groups are put on the PMU before those of the CPU.
+    pub(super) are_first: bool,
 }
 
 /// A group, and what it has counted.
@@ -44,6 +46,8 @@ pub(super) struct Group {
     len: usize,
     pub(super) is_enabled: bool,
     is_inherited: bool,
+    /// Whether it was made by [`Groups::child`].
+    is_copy: bool,
     /// Whether it counts.
     pub(super) is_running: bool,
     pub(super) time_enabled: u64,
@@ -64,6 +68,8 @@ pub(super) struct Member {
     pub(super) last: u64,
     /// While the group runs: the greatest value of the counter.
     pub(super) ends: u64,
+    /// Overflows that were not passed on before the group was taken off.
+    pub(super) pending: u64,
 }
 
 impl Group {
@@ -76,6 +82,7 @@ impl Group {
             counter: NO_COUNTER,
             last: 0,
             ends: u64::MAX,
+            pending: 0,
         };
         let mut members = [member(spec.leader(), 0); MAX_EVENTS];
         for (place, (spec, id)) in members.iter_mut().zip(spec.events().iter().zip(next_id..)) {
@@ -86,6 +93,7 @@ impl Group {
             len: spec.events().len(),
             is_enabled: true,
             is_inherited: false,
+            is_copy: false,
             is_running: false,
             time_enabled: 0,
             time_running: 0,
@@ -96,7 +104,7 @@ impl Group {
     fn restart(&mut self) {
         (self.time_enabled, self.time_running) = (0, 0);
         for member in self.members_mut() {
-            (member.raw, member.last) = (0, 0);
+            (member.raw, member.last, member.pending) = (0, 0, 0);
         }
     }
 
@@ -129,7 +137,7 @@ impl Group {
     /// Adds what a copy of the group counted elsewhere, if it is one.
     fn absorb(&mut self, other: &Group) {
         let ids = |group: &Group| group.members.map(|member| member.id);
-        if self.len != other.len || ids(self) != ids(other) {
+        if !other.is_copy || self.len != other.len || ids(self) != ids(other) {
             return;
         }
         self.time_enabled = self.time_enabled.saturating_add(other.time_enabled);
@@ -147,6 +155,7 @@ impl<const N: usize> Groups<N> {
         first: 0,
         next_id: 1,
         are_on: false,
+        are_first: false,
     };
 
     /// Adds a group, which counts from now on, and gives its leader's handle.
@@ -263,7 +272,7 @@ impl<const N: usize> Groups<N> {
     }
 
     /// The counts of the event's group. While a CPU has the groups they are those of the last
-    /// tick; [`Cpu::read`](super::Cpu::read) gives those of now.
+    /// update, such as a tick; [`Cpu::read`](super::Cpu::read) gives those of now.
     ///
     /// # Errors
     /// [`Refused::Stale`].
@@ -293,6 +302,7 @@ impl<const N: usize> Groups<N> {
             let from = from.as_ref().filter(|group| group.is_inherited);
             *to = from.cloned().map(|mut group| {
                 group.restart();
+                group.is_copy = true;
                 group
             });
         }

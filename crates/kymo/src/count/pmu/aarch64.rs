@@ -113,7 +113,7 @@ impl<R: Registers> Pmuv3<R> {
     /// Number of an event, if the processor has it.
     fn number(&self, event: EventKind) -> Option<u64> {
         let number = match event {
-            EventKind::Hardware(event) => hardware(event),
+            EventKind::Hardware(event) => hardware(event)?,
             EventKind::Cache(cache) => self::cache(cache)?,
             // Events from 64 on are the processor's own, and are taken as given.
             EventKind::Raw(number) if number <= 0xFFFF => number,
@@ -124,9 +124,11 @@ impl<R: Registers> Pmuv3<R> {
 }
 
 /// Number of the common event for a hardware event.
-fn hardware(event: Hardware) -> u64 {
-    match event {
-        Hardware::Cycles | Hardware::ReferenceCycles => 0x11,
+fn hardware(event: Hardware) -> Option<u64> {
+    Some(match event {
+        Hardware::Cycles => 0x11,
+        // Cycles follow the frequency.
+        Hardware::ReferenceCycles => return None,
         Hardware::Instructions => 0x08,
         Hardware::CacheReferences => 0x04,
         Hardware::CacheMisses => 0x03,
@@ -136,7 +138,7 @@ fn hardware(event: Hardware) -> u64 {
         Hardware::BusCycles => 0x1D,
         Hardware::StalledCyclesFrontend => 0x23,
         Hardware::StalledCyclesBackend => 0x24,
-    }
+    })
 }
 
 /// Number of the common event for accesses to a cache. Most count reads and writes together; these

@@ -39,8 +39,7 @@ pub trait Pmu {
     fn width(&self, counter: u32) -> u32;
 
     /// Makes a counter, which is stopped, count an event from a value on, once it is started.
-    /// `period` is 0, or after how many events an overflow is wanted: `value` is so far from the
-    /// counter's end. Gives whether the counter can.
+    /// Gives whether the counter can.
     fn program(&mut self, counter: u32, event: EventKind, exclude: Exclude, value: u64) -> bool;
 
     /// The counter's value, in its lower [`width`](Pmu::width) bits.
@@ -49,7 +48,8 @@ pub trait Pmu {
     /// Sets the value of a counter, which may be counting.
     fn write(&mut self, counter: u32, value: u64);
 
-    /// Starts these counters, all at the same time where the hardware can.
+    /// Starts these counters, all at the same time where the hardware can. Overflows of what they
+    /// counted before are forgotten.
     fn start(&mut self, counters: u64);
 
     /// Stops these counters, all at the same time where the hardware can.

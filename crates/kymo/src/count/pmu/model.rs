@@ -78,6 +78,10 @@ impl<const SLOTS: usize> Pmu for Model<SLOTS> {
         }
     }
 
+    fn longest_period(&self) -> u64 {
+        u64::MAX >> (64 - self.width)
+    }
+
     fn width(&self, _: u32) -> u32 {
         self.width
     }
@@ -107,6 +111,7 @@ impl<const SLOTS: usize> Pmu for Model<SLOTS> {
     }
 
     fn start(&mut self, counters: u64) {
+        self.overflowed &= !counters;
         self.running |= counters;
     }
 

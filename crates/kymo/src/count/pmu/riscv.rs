@@ -52,6 +52,10 @@ pub trait Firmware {
     /// The register `scountovf`: the counters that have overflowed. 0 without Sscofpmf.
     fn overflowed(&self) -> u64;
 
+    /// Whether counters interrupt when they overflow (extension Sscofpmf) and the kernel's trap
+    /// handler calls [`Cpu::overflow`](crate::count::Cpu::overflow).
+    fn interrupts(&self) -> bool;
+
     /// Ends the pending interrupt of counters that have overflowed.
     fn end_interrupt(&self);
 }
@@ -179,6 +183,8 @@ impl<F: Firmware> Sbi<F> {
             EventKind::Hardware(Hardware::Instructions),
             Exclude::NOTHING,
         );
+        // The first counters count in all modes, whatever they are asked.
+        let instructions = instructions & !FIXED;
         if instructions == 0 {
             return false;
         }
@@ -208,12 +214,12 @@ impl<F: Firmware> Sbi<F> {
         let _ = self.firmware.call(function::COUNTER_START, arguments);
     }
 
-    /// Whether the harts interrupt when a counter overflows and leave out modes.
+    /// Whether counters can leave out what happens in one mode.
     pub fn can_exclude(&self) -> bool {
         self.can_exclude
     }
 
-    /// The counters that the driver has found.
+    /// The counters that this hart can read.
     pub fn found(&self) -> u64 {
         self.counters
     }
@@ -240,6 +246,14 @@ impl<F: Firmware> Pmu for Sbi<F> {
 
     fn slots(&self) -> usize {
         self.counters.count_ones() as usize
+    }
+
+    fn longest_period(&self) -> u64 {
+        let counters = self.widths.iter().filter(|width| **width > 0);
+        match counters.min() {
+            Some(width) if self.firmware.interrupts() => u64::MAX >> (64 - width.min(&64)),
+            _ => 0,
+        }
     }
 
     fn counters(&self, event: EventKind, exclude: Exclude) -> u64 {
@@ -312,8 +326,9 @@ impl<F: Firmware> Pmu for Sbi<F> {
     /// The firmware lets an overflowed counter interrupt again when it starts the counter, so they
     /// are stopped and started.
     fn overflowed(&mut self) -> u64 {
-        let overflowed = self.firmware.overflowed() & self.started;
+        // A counter that overflows from here on interrupts once more.
         self.firmware.end_interrupt();
+        let overflowed = self.firmware.overflowed() & self.started;
         let mut left = overflowed;
         while left != 0 {
             let counter = left.trailing_zeros();

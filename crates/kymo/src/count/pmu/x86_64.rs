@@ -12,6 +12,9 @@ pub trait Registers {
     /// `CPUID` leaf 0AH: `eax`, `ebx`, `ecx` and `edx`.
     fn cpuid(&self) -> [u32; 4];
 
+    /// Whether there is `IA32_PERF_CAPABILITIES`: `CPUID` leaf 01H, `ecx` bit 15 (PDCM).
+    fn has_capabilities(&self) -> bool;
+
     /// `RDMSR`.
     fn read(&self, register: u32) -> u64;
 
@@ -99,7 +102,9 @@ impl<R: Registers> Architectural<R> {
             fixed_width: edx >> 5 & 0xFF,
             // An event behind the end of the list is missing too.
             missing: ebx | u32::MAX.checked_shl(events).unwrap_or(0),
-            writes_whole: is_known && registers.read(PERF_CAPABILITIES) & FULL_WIDTH_WRITES != 0,
+            writes_whole: is_known
+                && registers.has_capabilities()
+                && registers.read(PERF_CAPABILITIES) & FULL_WIDTH_WRITES != 0,
             registers,
         };
         if is_known {
@@ -124,7 +129,6 @@ impl<R: Registers> Architectural<R> {
         Some(match event {
             EventKind::Hardware(Hardware::Cycles) => (0x003C, 0),
             EventKind::Hardware(Hardware::Instructions) => (0x00C0, 1),
-            EventKind::Hardware(Hardware::ReferenceCycles) => (0x013C, 2),
             EventKind::Hardware(Hardware::CacheReferences) => (0x4F2E, 3),
             EventKind::Hardware(Hardware::CacheMisses) => (0x412E, 4),
             EventKind::Cache(cache) if cache == llc(false) => (0x4F2E, 3),
@@ -135,7 +139,8 @@ impl<R: Registers> Architectural<R> {
         })
     }
 
-    /// The fixed counter that counts an event.
+    /// The fixed counter that counts an event. Only that one counts reference cycles at the rate of
+    /// the time stamp counter.
     fn fixed_counter(event: EventKind) -> Option<u32> {
         match event {
             EventKind::Hardware(Hardware::Instructions) => Some(0),
@@ -247,6 +252,7 @@ impl<R: Registers> Pmu for Architectural<R> {
     }
 
     fn start(&mut self, counters: u64) {
+        self.registers.write(GLOBAL_OVERFLOW_CONTROL, counters);
         let running = self.registers.read(GLOBAL_CONTROL);
         self.registers.write(GLOBAL_CONTROL, running | counters);
     }

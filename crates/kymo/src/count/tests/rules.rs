@@ -583,3 +583,113 @@ fn raw_counts_are_those_of_the_snapshot() {
         .unwrap();
     assert_eq!(cpu.raw::<4, 1>(&thread, leader), None);
 }
+
+/// A child's own groups are not the parent's, although their ids may be equal.
+#[test]
+fn what_was_not_inherited_is_not_added() {
+    let mut parent = Thread::NONE;
+    let mut child = parent.child();
+    let of_parent = parent.attach(&pmu(), &group(&[CYCLES])).unwrap();
+    let of_child = child.attach(&pmu(), &group(&[BRANCHES])).unwrap();
+    assert_eq!(of_parent, of_child);
+    let mut cpu: Cpu<Model<4>> = Cpu::new(pmu());
+    cpu.switch_in(&mut child, 0);
+    happen(&mut cpu, BRANCHES, 7);
+    cpu.switch_out(&mut child, 10);
+    parent.absorb(&child);
+    let counts = parent.read(of_parent).unwrap();
+    assert_eq!((counts.raw, counts.time_enabled), (0, 0));
+}
+
+/// One group of the CPU's and two of the thread's, of which one fits at a time.
+#[test]
+fn no_group_starves_beside_those_of_another_owner() {
+    let (mut cpu, mut thread) = (Cpu::<Model<1>>::new(Model::new(48)), Thread::NONE);
+    cpu.switch_in(&mut thread, 0);
+    let (own, first, second) = cpu.change(&mut thread, 0, |pmu, own, thread| {
+        let own = own.attach(pmu, &group(&[raw(1)])).unwrap();
+        let first = thread.attach(pmu, &group(&[raw(2)])).unwrap();
+        (own, first, thread.attach(pmu, &group(&[raw(3)])).unwrap())
+    });
+    for now in 1..=400 {
+        cpu.tick(&mut thread, now);
+    }
+    let own = cpu.read_own(&mut thread, own, 400).unwrap();
+    assert_eq!(own.time_running, 200);
+    for handle in [first, second] {
+        let counts = cpu.read(&mut thread, handle, 400).unwrap();
+        assert_eq!(counts.time_running, 100);
+    }
+}
+
+/// Two threads take turns at each tick: neither they nor the CPU wait for ever.
+#[test]
+fn no_group_starves_where_each_tick_switches() {
+    let mut cpu: Cpu<Model<1>> = Cpu::new(Model::new(48));
+    let mut threads = [Thread::NONE, Thread::NONE];
+    let mut nobody = Thread::NONE;
+    cpu.switch_in(&mut nobody, 0);
+    let own = cpu.change(&mut nobody, 0, |pmu, own, _| {
+        own.attach(pmu, &group(&[raw(1)])).unwrap()
+    });
+    let handles = [2, 3].map(|number| {
+        let thread = &mut threads[number as usize - 2];
+        thread.attach(cpu.pmu(), &group(&[raw(number)])).unwrap()
+    });
+    cpu.switch(&mut nobody, &mut threads[0], 0);
+    for now in 1..=400 {
+        let [one, other] = &mut threads;
+        let (runs, waits) = if now % 2 == 1 {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        cpu.tick(runs, now);
+        cpu.switch(runs, waits, now);
+    }
+    for (thread, handle) in threads.iter().zip(handles) {
+        let counts = thread.read(handle).unwrap();
+        assert!((80..=120).contains(&counts.time_running), "{counts:?}");
+    }
+    let own = cpu.read_own(&mut nobody, own, 400).unwrap();
+    assert!((160..=240).contains(&own.time_running), "{own:?}");
+}
+
+/// A counter overflows, and before its interrupt comes the tick gives it to another group.
+#[test]
+fn an_overflow_that_waits_is_not_lost_and_not_anothers() {
+    let mut cpu: Cpu<Model<1>> = Cpu::new(Model::new(48));
+    let (mut thread, period) = (Thread::NONE, 100);
+    let of = |number| EventSpec {
+        period,
+        ..raw(number)
+    };
+    let events = [of(1), of(2)];
+    let handles = events.map(|event| thread.attach(cpu.pmu(), &group(&[event])).unwrap());
+    cpu.switch_in(&mut thread, 0);
+    let (mut overflows, mut happened) = ([0, 0], [0, 0]);
+    for step in 1..=1_000 {
+        for (at, event) in events.iter().enumerate() {
+            if thread.runs(handles[at]) {
+                happened[at] += 37 * (step % 9);
+            }
+            cpu.pmu_mut().happen(event.kind, true, 37 * (step % 9));
+        }
+        if step % 3 == 0 {
+            cpu.tick(&mut thread, step);
+        }
+        cpu.overflow(&mut thread, step, |it| {
+            let at = handles.iter().position(|handle| *handle == it.handle);
+            overflows[at.unwrap()] += 1 + it.missed;
+        });
+        for at in 0..2 {
+            let late = happened[at] / period - overflows[at];
+            // What waits comes with the group's next overflow.
+            assert!(late < 4, "step {step}: {late}");
+        }
+    }
+    assert!(
+        overflows.iter().all(|overflows| *overflows > 300),
+        "{overflows:?}"
+    );
+}

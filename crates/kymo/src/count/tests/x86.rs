@@ -93,6 +93,10 @@ impl Registers for Shared {
         [eax, it.missing, 0, it.fixed | it.width << 5]
     }
 
+    fn has_capabilities(&self) -> bool {
+        self.0.borrow().writes_whole
+    }
+
     fn read(&self, register: u32) -> u64 {
         let it = self.0.borrow();
         assert!(it.version >= 2, "#GP: version {}", it.version);
@@ -103,7 +107,7 @@ impl Registers for Shared {
             0x309..0x30C if register - 0x309 < it.fixed => {
                 it.counters[8 + (register - 0x309) as usize]
             }
-            0x345 => u64::from(it.writes_whole) << 13,
+            0x345 if it.writes_whole => 1 << 13,
             0x38D => it.fixed_control,
             0x38E => it.global_status,
             0x38F => it.global_control,
@@ -317,7 +321,7 @@ fn overflows_are_of_the_period() {
     assert_eq!(refused, Err(Refused::NotSupported(too_long)));
 }
 
-/// A group is started and stopped by one write, so its counters cover the same time.
+/// What fixed counters count leaves the general ones to other events.
 #[test]
 fn fixed_counters_leave_the_general_ones_free() {
     let shared = processor(4, 2, 3, 48);

@@ -103,6 +103,16 @@ pub struct Total {
     time_seen: u64,
     /// The events, the leader first.
     pub events: Vec<EventTotal>,
+    /// What was added, in its order.
+    targets: Vec<TargetCounts>,
+}
+
+/// The times and raw counts for one target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TargetCounts {
+    time_enabled: u64,
+    time_running: u64,
+    raw: Vec<u64>,
 }
 
 /// An event's count in a [`Total`].
@@ -129,7 +139,13 @@ impl Total {
         if time_running > 0 {
             self.time_seen = self.time_seen.saturating_add(time_enabled);
         }
+        let mut target = TargetCounts {
+            time_enabled,
+            time_running,
+            raw: Vec::new(),
+        };
         for (place, (event, raw)) in counts.enumerate() {
+            target.raw.push(raw);
             let seen = scale(raw, time_enabled, time_running).unwrap_or(0);
             match self.events.get_mut(place) {
                 Some(total) => {
@@ -139,6 +155,7 @@ impl Total {
                 None => self.events.push(EventTotal { event, raw, seen }),
             }
         }
+        self.targets.push(target);
     }
 
     /// Of one event and target, for tests.
@@ -166,30 +183,25 @@ impl Total {
         (self.time_enabled > 0).then(|| self.time_running as f64 / self.time_enabled as f64)
     }
 
-    /// What was counted since an earlier reading of the same group.
+    /// What was counted since an earlier reading of the same group for the same targets: each
+    /// target's counts are scaled by its times since then.
     pub fn since(&self, earlier: &Total) -> Total {
-        let earlier_events = earlier
-            .events
-            .iter()
-            .map(Some)
-            .chain(std::iter::repeat(None));
-        let events = self.events.iter().zip(earlier_events);
-        Total {
-            time_enabled: self.time_enabled.saturating_sub(earlier.time_enabled),
-            time_running: self.time_running.saturating_sub(earlier.time_running),
-            time_seen: self.time_seen.saturating_sub(earlier.time_seen),
-            events: events
-                .map(|(now, before)| EventTotal {
-                    event: now.event,
-                    raw: now
-                        .raw
-                        .saturating_sub(before.map_or(0, |before| before.raw)),
-                    seen: now
-                        .seen
-                        .saturating_sub(before.map_or(0, |before| before.seen)),
-                })
-                .collect(),
+        let mut between = Total::default();
+        for (place, now) in self.targets.iter().enumerate() {
+            let before = earlier.targets.get(place);
+            let time = |of: fn(&TargetCounts) -> u64| of(now).saturating_sub(before.map_or(0, of));
+            let raws = now.raw.iter().enumerate().map(|(at, raw)| {
+                let before = before.and_then(|before| before.raw.get(at));
+                raw.saturating_sub(before.copied().unwrap_or(0))
+            });
+            let events = self.events.iter().map(|event| event.event);
+            between.add(
+                time(|target| target.time_enabled),
+                time(|target| target.time_running),
+                events.zip(raws),
+            );
         }
+        between
     }
 }
 
@@ -241,5 +253,14 @@ mod tests {
         assert_eq!(between.events[0].raw, 20);
         assert_eq!((between.time_enabled, between.time_running), (20, 10));
         assert_eq!(scaled(&between), Some(40));
+        // The group ran for another share of the time than before.
+        let (before, after) = (total(&[(100, 10, 100)]), total(&[(200, 110, 150)]));
+        let between = after.since(&before);
+        assert_eq!(scaled(&between), Some(50));
+        let (before, after) = (
+            total(&[(10, 10, 5), (10, 1, 1)]),
+            total(&[(20, 20, 9), (20, 6, 6)]),
+        );
+        assert_eq!(scaled(&after.since(&before)), Some(4 + 10));
     }
 }

@@ -130,7 +130,10 @@ pub fn targets(arguments: &Arguments) -> anyhow::Result<Vec<Target>> {
     }
     let mut all = Vec::new();
     for pid in &arguments.pid {
-        all.extend(threads(*pid)?.into_iter().map(Target::Process));
+        all.extend(threads(*pid)?);
     }
-    Ok(all)
+    // A process given twice, or with one of its threads, counts once.
+    all.sort_unstable();
+    all.dedup();
+    Ok(all.into_iter().map(Target::Process).collect())
 }

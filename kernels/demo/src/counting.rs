@@ -1,7 +1,6 @@
 //! Performance counters: each hart's, and the groups of each thread.
 //!
-//! A hart's counters are driven from its first [`attach`] on; until then the switch and the tick
-//! look at one flag.
+//! Until the first [`attach`], the switch and the tick look at one flag.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -20,7 +19,8 @@ const OF_HART: usize = 1;
 
 /// What each hart counts; `None` until it is asked for.
 static HARTS: [Spin<Option<Cpu<Pmu, OF_HART>>>; MAX_HARTS] = [const { Spin::new(None) }; MAX_HARTS];
-static IN_USE: [AtomicBool; MAX_HARTS] = [const { AtomicBool::new(false) }; MAX_HARTS];
+/// Whether a thread has asked for counters: from then on its groups follow it to any hart.
+static IN_USE: AtomicBool = AtomicBool::new(false);
 /// The groups of each thread.
 static THREAD_GROUPS: [Spin<Groups<GROUPS>>; THREADS] =
     [const { Spin::new(Groups::NONE) }; THREADS];
@@ -37,22 +37,23 @@ fn with_thread<R>(work: impl FnOnce(&mut Cpu<Pmu, OF_HART>, &mut Groups<GROUPS>,
     let hart = arch::hart();
     let mut thread = THREAD_GROUPS[sched::running_here().slot].lock();
     let mut counters = HARTS[hart].lock();
-    if counters.is_none() {
-        start(&mut counters);
-    }
-    let Some(counters) = counters.as_mut() else {
-        unreachable!("they were started");
-    };
-    if !IN_USE[hart].swap(true, Relaxed) {
-        counters.switch_in(&mut thread, now());
-    }
+    let counters = started(&mut counters, &mut thread);
+    IN_USE.store(true, Relaxed);
     work(counters, &mut thread, now())
 }
 
-/// Looks for this hart's counters.
+/// This hart's counters, which count for the thread that runs here.
 #[inline(never)]
-fn start(counters: &mut Option<Cpu<Pmu, OF_HART>>) {
-    *counters = Some(Cpu::new(arch::pmu::new()));
+fn started<'c>(
+    counters: &'c mut Option<Cpu<Pmu, OF_HART>>,
+    thread: &mut Groups<GROUPS>,
+) -> &'c mut Cpu<Pmu, OF_HART> {
+    let are_new = counters.is_none();
+    let counters = counters.get_or_insert_with(|| Cpu::new(arch::pmu::new()));
+    if are_new {
+        counters.switch_in(thread, now());
+    }
+    counters
 }
 
 /// Calls `work` with interrupts masked.
@@ -89,7 +90,7 @@ pub fn read(group: Handle) -> Result<Snapshot, Refused> {
 /// This hart goes from one thread to another. Interrupts are masked.
 #[inline(always)]
 pub fn switch(prev: Slot, next: Slot) {
-    if IN_USE[arch::hart()].load(Relaxed) {
+    if IN_USE.load(Relaxed) {
         switch_groups(prev, next);
     }
 }
@@ -97,9 +98,16 @@ pub fn switch(prev: Slot, next: Slot) {
 #[cold]
 #[inline(never)]
 fn switch_groups(prev: Slot, next: Slot) {
-    if let Some(counters) = HARTS[arch::hart()].lock().as_mut() {
+    let mut counters = HARTS[arch::hart()].lock();
+    let (mut prev, mut next) = (THREAD_GROUPS[prev].lock(), THREAD_GROUPS[next].lock());
+    // A hart begins with the first thread that has groups.
+    if counters.is_none() && next.is_empty() {
+        return;
+    }
+    if counters.is_none() {
+        started(&mut counters, &mut next);
+    } else if let Some(counters) = counters.as_mut() {
         counters.happened(Software::ContextSwitches, true);
-        let (mut prev, mut next) = (THREAD_GROUPS[prev].lock(), THREAD_GROUPS[next].lock());
         counters.switch(&mut prev, &mut next, now());
     }
 }
@@ -107,7 +115,7 @@ fn switch_groups(prev: Slot, next: Slot) {
 /// This hart's timer interrupt. Interrupts are masked.
 #[inline(always)]
 pub fn tick() {
-    if IN_USE[arch::hart()].load(Relaxed) {
+    if IN_USE.load(Relaxed) {
         tick_groups();
     }
 }
@@ -115,7 +123,10 @@ pub fn tick() {
 #[cold]
 #[inline(never)]
 fn tick_groups() {
-    with_thread(|counters, thread, now| counters.tick(thread, now));
+    let mut thread = THREAD_GROUPS[sched::running_here().slot].lock();
+    if let Some(counters) = HARTS[arch::hart()].lock().as_mut() {
+        counters.tick(&mut thread, now());
+    }
 }
 
 /// A thread begins: it has none of the groups that the slot's last one had.

@@ -65,8 +65,8 @@ fn lines(arch: &Arch, workload: &str, begin: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// N-18: instructions are those of the loop, once those of an empty one are subtracted. Members that
-/// count the same event have the same count.
+/// N-18: instructions are those of the loop, once those of an empty one are subtracted. Members
+/// that count the same event have the same count.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn instructions_are_those_of_the_loop() {
@@ -119,7 +119,7 @@ fn a_processor_without_counters_refuses_groups() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn groups_that_take_turns_are_scaled_to_the_truth() {
     let lines = lines(&AARCH64, "count_turns", "TURNS ");
-    assert_eq!(lines.len(), 3 * 5);
+    assert_eq!(lines.len(), 3 * 4);
     for line in &lines {
         let words: Vec<&str> = line.split(' ').collect();
         let [

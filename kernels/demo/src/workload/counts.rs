@@ -63,14 +63,13 @@ fn raw(group: Handle) -> [u64; 3] {
     core::array::from_fn(raw)
 }
 
-/// Three groups of five counters each, of which a processor with seven has one at a time, while the
+/// Three groups of four counters each, of which a processor with seven has one at a time, while the
 /// work goes on evenly.
 pub fn take_turns(rounds: u32) {
     let of_kinds = |exclude| {
         let kinds = [
             EventKind::Hardware(Hardware::Instructions),
             EventKind::Hardware(Hardware::Cycles),
-            EventKind::Hardware(Hardware::ReferenceCycles),
             // Instructions and cycles once more, by the numbers that AArch64 gives them.
             EventKind::Raw(0x08),
             EventKind::Raw(0x11),

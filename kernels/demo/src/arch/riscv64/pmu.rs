@@ -70,5 +70,9 @@ impl Firmware for Hart {
         0
     }
 
+    fn interrupts(&self) -> bool {
+        false
+    }
+
     fn end_interrupt(&self) {}
 }

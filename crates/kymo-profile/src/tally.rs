@@ -99,9 +99,18 @@ struct Batch {
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
     batch: Batch,
-    /// What is counted here: all, until there is a thread.
-    tally: Tally,
-    thread: Option<(SyncSender<Batch>, JoinHandle<Tally>)>,
+    place: Place,
+}
+
+/// Where samples are counted.
+#[derive(Debug, Default)]
+enum Place {
+    /// Not decided before the first batch is full.
+    #[default]
+    Undecided,
+    /// Here, as the system has no thread for it.
+    Here(Tally),
+    Thread(SyncSender<Batch>, JoinHandle<Tally>),
 }
 
 impl Counter {
@@ -114,7 +123,7 @@ impl Counter {
         }
     }
 
-    /// Passes a batch to the thread, which is started for the first.
+    /// Counts a batch, or passes it to the thread, which is started for the first.
     #[cold]
     fn pass_on(&mut self) {
         let fresh = Batch {
@@ -122,33 +131,40 @@ impl Counter {
             addresses: Vec::with_capacity(self.batch.addresses.capacity()),
         };
         let batch = std::mem::replace(&mut self.batch, fresh);
-        if self.thread.is_none() {
-            self.thread = start();
+        if let Place::Undecided = self.place {
+            self.place = start();
         }
-        match &self.thread {
+        match &mut self.place {
             // A thread that has panicked takes nothing more; `finish` passes its panic on.
-            Some((sender, _)) => drop(sender.send(batch)),
-            None => self.tally.add_all(&batch),
+            Place::Thread(sender, _) => drop(sender.send(batch)),
+            Place::Here(tally) => tally.add_all(&batch),
+            Place::Undecided => {}
         }
     }
 
     /// What was counted.
-    pub(crate) fn finish(mut self) -> Tally {
-        let Some((sender, thread)) = self.thread.take() else {
-            self.tally.add_all(&self.batch);
-            return self.tally;
+    pub(crate) fn finish(self) -> Tally {
+        let here = |mut tally: Tally, last| {
+            tally.add_all(last);
+            tally
         };
-        drop(sender.send(self.batch));
-        drop(sender);
-        match thread.join() {
-            Ok(tally) => tally,
-            Err(panic) => std::panic::resume_unwind(panic),
+        match self.place {
+            Place::Undecided => here(Tally::default(), &self.batch),
+            Place::Here(tally) => here(tally, &self.batch),
+            Place::Thread(sender, thread) => {
+                drop(sender.send(self.batch));
+                drop(sender);
+                match thread.join() {
+                    Ok(tally) => tally,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
         }
     }
 }
 
 /// Starts a thread, if the system has one more.
-fn start() -> Option<(SyncSender<Batch>, JoinHandle<Tally>)> {
+fn start() -> Place {
     let (sender, receiver) = sync_channel::<Batch>(WAITING);
     let count = move || {
         let mut tally = Tally::default();
@@ -157,8 +173,10 @@ fn start() -> Option<(SyncSender<Batch>, JoinHandle<Tally>)> {
         }
         tally
     };
-    let thread = Builder::new().name("count".to_owned()).spawn(count).ok()?;
-    Some((sender, thread))
+    match Builder::new().name("count".to_owned()).spawn(count) {
+        Ok(thread) => Place::Thread(sender, thread),
+        Err(_) => Place::Here(Tally::default()),
+    }
 }
 
 #[cfg(test)]
@@ -200,9 +218,14 @@ mod tests {
     fn a_thread_counts_what_would_be_counted_here() {
         for count in [0, 1, BATCH as u64 - 1, BATCH as u64, 9 * BATCH as u64 + 3] {
             let (mut counter, mut here) = (Counter::default(), Tally::default());
+            let mut without_thread = Counter {
+                place: Place::Here(Tally::default()),
+                ..Counter::default()
+            };
             for number in 0..count {
                 let (sample, addresses) = sample(number);
                 counter.add(sample, &addresses);
+                without_thread.add(sample, &addresses);
                 let chain = here.chains.intern(sample.header, &addresses);
                 let key = Key {
                     chain,
@@ -212,11 +235,12 @@ mod tests {
                 let time_ns = number as i64;
                 here.samples.push(Sample { time_ns, row });
             }
-            let there = counter.finish();
-            assert_eq!(there.rows, here.rows, "{count} samples");
-            assert_eq!(there.weights, here.weights);
-            assert_eq!(there.samples, here.samples);
-            assert_eq!(there.chains.len(), here.chains.len());
+            for tally in [counter.finish(), without_thread.finish()] {
+                assert_eq!(tally.rows, here.rows, "{count} samples");
+                assert_eq!(tally.weights, here.weights);
+                assert_eq!(tally.samples, here.samples);
+                assert_eq!(tally.chains.len(), here.chains.len());
+            }
         }
     }
 }

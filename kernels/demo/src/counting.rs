@@ -134,6 +134,6 @@ fn tick_groups() {
 pub fn begin(slot: Slot) {
     let mut groups = THREAD_GROUPS[slot].lock();
     if !groups.is_empty() {
-        *groups = Groups::NONE;
+        groups.clear().expect("the last thread has left its hart");
     }
 }

@@ -324,6 +324,16 @@ impl<const N: usize> Groups<N> {
         self.group(event).is_ok_and(|group| group.is_running)
     }
 
+    /// Ends all groups, as when a thread ends. Their handles stay stale: new events get other ids.
+    ///
+    /// # Errors
+    /// [`Refused::OnPmu`].
+    pub fn clear(&mut self) -> Result<(), Refused> {
+        self.may_change()?;
+        self.slots = [const { None }; N];
+        Ok(())
+    }
+
     /// Whether there is nothing to count.
     pub fn is_empty(&self) -> bool {
         self.slots.iter().all(Option::is_none)

@@ -87,6 +87,21 @@ fn stale_handles_are_refused() {
     assert_eq!(cpu.read(&mut thread, handles[0], 1), Err(Refused::Stale));
 }
 
+/// K-06: a slot that another thread has now gives it no group of the last one's.
+#[test]
+fn handles_are_stale_after_a_clear() {
+    let mut thread = Thread::NONE;
+    let before = thread.attach(&pmu(), &group(&[CYCLES])).unwrap();
+    thread.clear().unwrap();
+    assert!(thread.is_empty());
+    let after = thread.attach(&pmu(), &group(&[CYCLES])).unwrap();
+    assert_eq!(thread.read(before), Err(Refused::Stale));
+    assert!(thread.read(after).is_ok());
+    let mut cpu: Cpu<Model<4>> = Cpu::new(pmu());
+    cpu.switch_in(&mut thread, 0);
+    assert_eq!(thread.clear(), Err(Refused::OnPmu));
+}
+
 /// K-13: a member's read gives the member's count, wherever in the group it stands now.
 #[test]
 fn a_member_reads_its_own_count_by_its_id() {

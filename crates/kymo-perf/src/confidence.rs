@@ -39,7 +39,7 @@ pub struct Readings {
 struct Sums {
     counts: f64,
     squares: f64,
-    /// Of the products of count and time.
+    /// Sum of the readings' products of count and time.
     products: f64,
 }
 

@@ -8,7 +8,8 @@ use crate::group::Group;
 use crate::limit::SlotLimit;
 use crate::target::Target;
 
-/// The same groups for each of several targets: the CPUs of a machine, or the threads of a process.
+/// Groups that count for several targets, the CPUs of a machine or the threads of a process: each
+/// target has a copy of every group.
 #[derive(Debug)]
 pub struct Counters {
     /// By group, then by target.

@@ -115,7 +115,7 @@ pub fn prepare() -> bool {
     counting.group.is_some()
 }
 
-/// Four counters by their numbers, with nothing around.
+/// Four counters, each found by its number as the driver does it.
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_probe_read_registers(_: u32, _: u32) {
     // SAFETY: see `Sync`.
@@ -125,7 +125,7 @@ pub extern "C" fn kymo_probe_read_registers(_: u32, _: u32) {
     }
 }
 
-/// The same counters as a group.
+/// A group of these four counters, read with `Cpu::raw`.
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_probe_read_group(_: u32, _: u32) {
     // SAFETY: see `Sync`.

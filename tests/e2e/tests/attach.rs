@@ -21,7 +21,10 @@ struct Machine {
     qemu: Qemu,
     folder: PathBuf,
     ram: PathBuf,
+    /// QEMU's monitor, for `kymo attach`.
     socket: PathBuf,
+    /// A monitor for the test: each serves one client at a time.
+    control: PathBuf,
 }
 
 /// The limit is generous, as the host may be slow.
@@ -47,10 +50,11 @@ impl Machine {
         // A socket's path must be short.
         let socket =
             std::env::temp_dir().join(format!("kymo-attach-{}-{name}", std::process::id()));
-        let qmp = format!("unix:{},server=on,wait=off", socket.display());
+        let control = socket.with_extension("control");
+        let monitor = |path: &Path| format!("unix:{},server=on,wait=off", path.display());
         let launch = Launch::kernel(&hello(), 4, Some(append), &ram)
             .unwrap()
-            .with(["-qmp", &qmp])
+            .with(["-qmp", &monitor(&socket), "-qmp", &monitor(&control)])
             .with(more.iter().copied());
         let qemu = Qemu::spawn(&launch, Stdio::null()).unwrap();
         let machine = Machine {
@@ -58,9 +62,10 @@ impl Machine {
             folder,
             ram,
             socket,
+            control,
         };
         // The file exists before QEMU listens.
-        wait_until(|| UnixStream::connect(&machine.socket).is_ok());
+        wait_until(|| UnixStream::connect(&machine.control).is_ok());
         machine.ask("query-status");
         if !more.contains(&"-S") {
             wait_until(|| is_tracing(&machine.ram));
@@ -90,7 +95,7 @@ impl Machine {
 
     /// QEMU's answer to a command.
     fn ask(&self, command: &str) -> String {
-        let mut monitor = BufReader::new(UnixStream::connect(&self.socket).unwrap());
+        let mut monitor = BufReader::new(UnixStream::connect(&self.control).unwrap());
         let mut answer = String::new();
         for command in ["qmp_capabilities", command] {
             monitor
@@ -128,7 +133,9 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.socket);
+        for socket in [&self.socket, &self.control] {
+            let _ = fs::remove_file(socket);
+        }
     }
 }
 
@@ -215,8 +222,18 @@ fn a_machine_that_runs_is_read_and_runs_on() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_machine_that_ends_leaves_a_trace_of_all_there_was() {
     let append = "kymo=rolling work=markers events=1000000 packets=16";
-    let mut machine = Machine::start("attach-off", append, &[]);
-    let text = said(&mut machine.attach_by_socket("trace", &[]), 0);
+    let mut machine = Machine::start("attach-off", append, &["-S"]);
+    let child = machine
+        .attach_by_socket("trace", &[])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The machine has little to do: it goes on when it is being read.
+    wait_until(|| machine.folder.join("trace").exists());
+    machine.ask("cont");
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{text}");
     machine.qemu.wait().unwrap();
     // The session ends first, then QEMU reports the machine's end, then its process ends; any of
     // these may be noticed.

@@ -21,9 +21,10 @@ pub enum Register {
     NoInterrupt,
     /// `PMOVSCLR_EL0`: the counters that have overflowed; 1 clears.
     Overflowed,
-    /// `PMCEID0_EL0`: the common events 0 to 31 that the processor has.
+    /// `PMCEID0_EL0`: the common events that the processor has, 0 to 31 in the lower half and 0x4000
+    /// to 0x401F in the upper one.
     Events0,
-    /// `PMCEID1_EL0`: the common events 32 to 63.
+    /// `PMCEID1_EL0`: the common events 32 to 63 and 0x4020 to 0x403F.
     Events32,
     /// `PMCCNTR_EL0`: cycles.
     Cycles,
@@ -69,6 +70,10 @@ mod filter {
 /// The cycle counter's number and bit.
 const CYCLES: u32 = 31;
 
+/// The first of the common events that came with version 3.1 of the extension. Before it, the
+/// halves of registers that list them are zero.
+const EXTENDED: u64 = 0x4000;
+
 /// The counters of a CPU, of a kernel at EL1.
 ///
 /// Numbers of counters are their bits in `PMCNTENSET_EL0`, so whole groups start and stop with one
@@ -80,18 +85,22 @@ pub struct Pmuv3<R: Registers> {
     events: u32,
     /// By number, the common events that the processor has.
     common: u64,
+    /// By number from [`EXTENDED`] on, those that came with version 3.1 of the extension.
+    extended: u64,
 }
 
 impl<R: Registers> Pmuv3<R> {
     /// The counters of this CPU, all stopped.
     pub fn new(registers: R) -> Pmuv3<R> {
         let events = registers.read(Register::Control) >> control::COUNTERS & 0x1F;
-        let low = registers.read(Register::Events0) & u64::from(u32::MAX);
-        let high = registers.read(Register::Events32) & u64::from(u32::MAX);
+        let low = registers.read(Register::Events0);
+        let high = registers.read(Register::Events32);
+        let lower_half = u64::from(u32::MAX);
         let pmu = Pmuv3 {
             registers,
             events: events as u32,
-            common: low | high << 32,
+            common: low & lower_half | high << 32,
+            extended: low >> 32 | high & !lower_half,
         };
         for register in [Register::Stop, Register::NoInterrupt, Register::Overflowed] {
             pmu.registers.write(register, pmu.all());
@@ -115,11 +124,16 @@ impl<R: Registers> Pmuv3<R> {
         let number = match event {
             EventKind::Hardware(event) => hardware(event)?,
             EventKind::Cache(cache) => self::cache(cache)?,
-            // Events from 64 on are the processor's own, and are taken as given.
             EventKind::Raw(number) if number <= 0xFFFF => number,
             _ => return None,
         };
-        (number >= 64 || self.common & 1 << number != 0).then_some(number)
+        let is_there = match number {
+            0..64 => self.common & 1 << number != 0,
+            EXTENDED..0x4040 => self.extended & 1 << (number - EXTENDED) != 0,
+            // No register lists the others, of which most are the processor's own.
+            _ => true,
+        };
+        is_there.then_some(number)
     }
 }
 

@@ -57,6 +57,8 @@ mod fixed {
     pub const FIELD: u64 = 0xF;
 }
 
+/// Most general counters that the driver uses: the registers of more are elsewhere.
+const GENERAL_COUNTERS: u32 = 8;
 /// The bit of the first fixed counter in the global registers, and its number here.
 const FIRST_FIXED: u32 = 32;
 /// Most fixed counters that the driver uses: instructions, cycles, reference cycles.
@@ -89,7 +91,7 @@ impl<R: Registers> Architectural<R> {
         let (general, fixed) = (eax >> 8 & 0xFF, edx & 0x1F);
         let pmu = Architectural {
             general: if is_known {
-                general.min(FIRST_FIXED)
+                general.min(GENERAL_COUNTERS)
             } else {
                 0
             },
@@ -175,8 +177,7 @@ fn ones(bits: u32) -> u64 {
 }
 
 impl<R: Registers> Pmu for Architectural<R> {
-    /// Eight general counters and three fixed ones: no processor has more.
-    const SLOTS: usize = 11;
+    const SLOTS: usize = (GENERAL_COUNTERS + FIXED_COUNTERS) as usize;
     const FIXED: u64 = 0b111 << FIRST_FIXED;
 
     fn slots(&self) -> usize {

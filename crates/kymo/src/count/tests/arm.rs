@@ -13,6 +13,8 @@ use crate::count::{Cpu, Groups, Refused};
 struct Processor {
     events: u32,
     common: u64,
+    /// The events from 0x4000 on.
+    extended: u64,
     control: u64,
     started: u64,
     interrupts: u64,
@@ -60,9 +62,8 @@ impl Registers for Shared {
             Register::Start | Register::Stop => it.started,
             Register::Interrupt | Register::NoInterrupt => it.interrupts,
             Register::Overflowed => it.overflowed,
-            Register::Events0 => it.common & 0xFFFF_FFFF,
-            // Other events' bits are above.
-            Register::Events32 => it.common >> 32 | 0xFF << 32,
+            Register::Events0 => it.common & 0xFFFF_FFFF | it.extended << 32,
+            Register::Events32 => it.common >> 32 | it.extended >> 32 << 32,
             Register::Cycles => it.cycles,
             Register::CyclesFilter => it.cycles_filter,
             Register::Counter(counter) => it.counters[..it.events as usize][counter as usize],
@@ -106,6 +107,8 @@ fn processor(events: u32) -> Shared {
         events,
         // Cycles, instructions, L1 data accesses and refills, retired branches and their misses.
         common: 1 << 0x11 | 1 << 0x08 | 1 << 0x04 | 1 << 0x03 | 1 << 0x21 | 1 << 0x22,
+        // 0x4004 and 0x4025: one in each half.
+        extended: 1 << 0x04 | 1 << 0x25,
         control: 1,
         started: u64::MAX,
         interrupts: u64::MAX,
@@ -211,6 +214,17 @@ fn the_processor_says_what_it_has() {
     assert_eq!(counters(raw(0x09)), 0);
     assert_eq!(counters(raw(0xC1)), 0b11_1111);
     assert_eq!(counters(raw(0x1_0000)), 0);
+    for (number, is_there) in [
+        (0x3FFF, true),
+        (0x4003, false),
+        (0x4004, true),
+        (0x4024, false),
+        (0x4025, true),
+        (0x403F, false),
+        (0x4040, true),
+    ] {
+        assert_eq!(counters(raw(number)) != 0, is_there, "{number:#x}");
+    }
     let mut thread = Thread::NONE;
     let eight: Vec<EventSpec> = (0xC0..0xC8).map(raw).collect();
     let refused = thread.attach(&pmu, &group(&eight)).unwrap_err();

@@ -208,6 +208,8 @@ fn the_processor_says_what_it_has() {
         (2, 2, 0, 2),
         (2, 2, 3, 5),
         (4, 8, 3, 11),
+        // The registers of the ninth counter and the tenth are elsewhere.
+        (4, 10, 3, 11),
     ] {
         let shared = processor(version, general, fixed, 40);
         let pmu = shared.pmu();

@@ -6,6 +6,7 @@ use crate::attributes::Options;
 use crate::error::Error;
 use crate::group::Group;
 use crate::limit::SlotLimit;
+use crate::machine::threads;
 use crate::target::Target;
 
 /// Groups that count for several targets, the CPUs of a machine or the threads of a process: each
@@ -55,6 +56,31 @@ impl Counters {
         }
     }
 
+    /// Opens all groups for all threads of these processes. They do not count yet.
+    ///
+    /// A thread that starts meanwhile is in no list, and its creator may have been open already
+    /// ([`Options::inherit`]) or not. So the threads are listed again when all are open, and if one
+    /// is new, all are closed and opened again, at most [`MAX_ATTEMPTS`] times.
+    ///
+    /// # Errors
+    /// Those of [`open`](Counters::open).
+    pub fn open_processes(
+        groups: &[GroupSpec],
+        pids: &[u32],
+        options: Options,
+        limit: SlotLimit,
+    ) -> Result<Counters, Error> {
+        let open = |threads: &[u32]| {
+            let targets: Vec<Target> = threads.iter().copied().map(Target::Process).collect();
+            Counters::open(groups, &targets, options, limit)
+        };
+        let those_left = |pid| match threads(pid) {
+            Err(Error::NoSuchTarget { .. }) => Ok(Vec::new()),
+            threads => threads,
+        };
+        steady(of_all(pids, threads)?, || of_all(pids, those_left), open)
+    }
+
     /// Starts all groups from zero.
     ///
     /// # Errors
@@ -90,6 +116,45 @@ impl Counters {
             Ok(total)
         };
         self.groups.iter().map(total).collect()
+    }
+}
+
+/// How often [`Counters::open_processes`] opens the groups of processes whose threads change.
+pub const MAX_ATTEMPTS: usize = 16;
+
+/// The threads of all these processes. A process given twice, or with one of its threads, counts
+/// once.
+fn of_all(
+    pids: &[u32],
+    threads: impl Fn(u32) -> Result<Vec<u32>, Error>,
+) -> Result<Vec<u32>, Error> {
+    let mut all = Vec::new();
+    for pid in pids {
+        all.extend(threads(*pid)?);
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+/// Opens what is there, until nothing new has come meanwhile.
+fn steady<T>(
+    mut there: Vec<u32>,
+    mut list: impl FnMut() -> Result<Vec<u32>, Error>,
+    mut open: impl FnMut(&[u32]) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut attempts = 1;
+    loop {
+        let opened = open(&there)?;
+        let now = list()?;
+        let is_steady = now.iter().all(|it| there.contains(it));
+        if is_steady || attempts == MAX_ATTEMPTS {
+            return Ok(opened);
+        }
+        // Closed before the next attempt: there is a limit of files.
+        drop(opened);
+        there = now;
+        attempts += 1;
     }
 }
 
@@ -223,6 +288,52 @@ mod tests {
 
     fn scaled(total: &Total) -> Option<u64> {
         total.scaled(&total.events[0])
+    }
+
+    /// K-22: what comes while the others are opened is opened with them.
+    #[test]
+    fn threads_that_start_meanwhile_are_opened_with_all_others() {
+        let mut lists = vec![vec![2, 3, 4], vec![1, 2, 3], vec![1, 2]];
+        let list = || Ok(lists.pop().expect("a list"));
+        let mut opened = Vec::new();
+        let last = steady(vec![1, 2], list, |threads| {
+            opened.push(threads.to_vec());
+            Ok(opened.len())
+        });
+        assert_eq!(last.expect("opened"), 1);
+        let mut lists = vec![vec![2, 3, 4], vec![2, 3, 4], vec![1, 2, 3]];
+        let list = || Ok(lists.pop().expect("a list"));
+        opened.clear();
+        let last = steady(vec![1, 2], list, |threads| {
+            opened.push(threads.to_vec());
+            Ok(opened.len())
+        });
+        assert_eq!(last.expect("opened"), 3);
+        assert_eq!(opened, [vec![1, 2], vec![1, 2, 3], vec![2, 3, 4]]);
+        assert!(lists.is_empty());
+    }
+
+    #[test]
+    fn what_is_never_steady_is_opened_as_it_is() {
+        let (mut threads, mut attempts) = (1, 0);
+        let list = || {
+            threads += 1;
+            Ok((0..threads).collect())
+        };
+        let opened = steady(vec![0], list, |_| {
+            attempts += 1;
+            Ok(())
+        });
+        opened.expect("opened");
+        assert_eq!(attempts, MAX_ATTEMPTS);
+        let gone = steady(
+            vec![0],
+            || Ok(Vec::new()),
+            |_| Err::<(), _>(Error::NoTarget),
+        );
+        gone.expect_err("nothing is there");
+        let unlisted = steady(vec![0], || Err(Error::TooManyFiles), |_| Ok(()));
+        unlisted.expect_err("nobody knows what is there");
     }
 
     /// K-11, for several targets.

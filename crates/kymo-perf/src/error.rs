@@ -8,7 +8,8 @@ use kymo::count::{EventSpec, Refused, Software};
 use crate::machine::{Needs, Paranoid};
 use crate::target::Target;
 
-/// Why something cannot be counted. A call that failed has changed nothing.
+/// Why something cannot be counted. A call that failed has changed nothing, unless it says so:
+/// a [`Group`](crate::Group) that cannot be started is stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -88,7 +89,7 @@ pub enum Error {
     /// The machine has the event, but does not count it so.
     #[error(
         "{event} cannot be counted for {target} in this way: {source}; try it without :u or :k, \
-         alone, or for another target"
+         in a smaller group, or for another target"
     )]
     NotInThisWay {
         /// The event.
@@ -250,9 +251,35 @@ pub(crate) fn opening(event: EventSpec, target: Target, source: io::Error) -> Er
     }
 }
 
+/// What an error of listing a process' threads means.
+pub(crate) fn listing(target: Target, source: io::Error) -> Error {
+    match source.raw_os_error() {
+        Some(errno::ENOENT | errno::ESRCH) => Error::NoSuchTarget { target },
+        Some(errno::EMFILE | errno::ENFILE) => Error::TooManyFiles,
+        _ => Error::System {
+            what: "list the threads of a process",
+            source,
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_process_that_is_not_there_is_gone() {
+        for (errno, words) in [
+            (errno::ENOENT, "there is no process 7"),
+            (errno::ESRCH, "there is no process 7"),
+            (errno::EMFILE, "ulimit -n"),
+            (errno::EACCES, "cannot list the threads of a process"),
+        ] {
+            let source = io::Error::from_raw_os_error(errno);
+            let sentence = listing(Target::Process(7), source).to_string();
+            assert!(sentence.contains(words), "{errno}: {sentence}");
+        }
+    }
 
     #[test]
     fn every_refusal_of_the_kernel_has_its_sentence() {

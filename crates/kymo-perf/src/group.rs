@@ -120,7 +120,7 @@ impl<S: System> Group<S> {
     ///
     /// # Errors
     /// [`Refused::TooManyEvents`], [`Refused::TooManySlots`], or what the kernel says. The group
-    /// is then as it was.
+    /// is then as it was; only if it cannot be started again, it is stopped.
     pub fn add(&mut self, event: EventSpec) -> Result<Handle, Error> {
         self.attach(event, None)
     }
@@ -223,10 +223,10 @@ impl<S: System> Group<S> {
     /// Starts all events from zero.
     ///
     /// # Errors
-    /// [`Refused::Empty`].
+    /// [`Refused::Empty`]. If the kernel fails, the group is stopped, and its counts may be gone.
     pub fn start(&mut self) -> Result<(), Error> {
+        self.stop()?;
         let leader = &self.leader()?.event;
-        self.control(leader, Control::Disable, Scope::Group)?;
         self.control(leader, Control::Reset, Scope::Group)?;
         let values = self.values()?;
         for opened in self.events.iter_mut().flatten() {

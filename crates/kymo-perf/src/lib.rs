@@ -61,7 +61,7 @@ mod values;
 pub use attributes::{DEFAULT_PERIOD, Options};
 pub use command::HeldCommand;
 pub use confidence::{MIN_READINGS, Readings};
-pub use counters::{Counters, EventTotal, Total};
+pub use counters::{Counters, EventTotal, MAX_ATTEMPTS, Total};
 pub use error::Error;
 pub use group::{Group, Handle};
 pub use limit::{DEFAULT_SLOTS, LIMIT_VARIABLE, LimitSource, SlotLimit};

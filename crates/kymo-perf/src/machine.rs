@@ -6,7 +6,7 @@ use std::io;
 
 use kymo::count::EventSpec;
 
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::target::Target;
 
 /// Whom the kernel lets count: `/proc/sys/kernel/perf_event_paranoid`.
@@ -110,11 +110,11 @@ pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
 /// The threads of a process.
 ///
 /// # Errors
-/// [`Error::NoSuchTarget`].
+/// [`Error::NoSuchTarget`], [`Error::TooManyFiles`].
 pub fn threads(pid: u32) -> Result<Vec<u32>, Error> {
     let target = Target::Process(pid);
-    let gone = |_| Error::NoSuchTarget { target };
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).map_err(gone)?;
+    let failed = |source| error::listing(target, source);
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).map_err(failed)?;
     let mut threads: Vec<u32> = entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();

@@ -21,6 +21,8 @@ struct Kernel {
     counts: RefCell<Vec<u64>>,
     times: RefCell<(u64, u64)>,
     refuses: RefCell<Option<i32>>,
+    /// A call that fails, by its line.
+    fails: RefCell<Option<&'static str>>,
     no_programs: RefCell<bool>,
     /// Events that were opened.
     opened: RefCell<u64>,
@@ -28,6 +30,9 @@ struct Kernel {
 
 impl Kernel {
     fn call(&self, call: String) -> io::Result<()> {
+        if *self.fails.borrow() == Some(call.as_str()) {
+            return Err(io::ErrorKind::Other.into());
+        }
         self.calls.borrow_mut().push(call);
         match self.refuses.take() {
             Some(errno) => Err(io::Error::from_raw_os_error(errno)),
@@ -308,6 +313,25 @@ fn a_member_that_cannot_be_opened_changes_nothing() {
     assert_eq!(kernel.calls(), ["open 0 -1 0"]);
     assert_eq!(group.handles().collect::<Vec<_>>(), handles);
     group.read(handles[0]).expect("counts");
+}
+
+/// K-22: what the kernel fails to start again is stopped, and is not started by the next member.
+#[test]
+fn a_group_that_cannot_be_started_again_is_stopped() {
+    for fails in ["reset 0 group", "read 0", "enable 1", "enable 0 group"] {
+        let kernel = Kernel::default();
+        let (mut group, handles) = group(&kernel, &["cycles"]);
+        group.start().expect("started");
+        *kernel.fails.borrow_mut() = Some(fails);
+        let error = group.add(event("instructions")).expect_err(fails);
+        assert!(matches!(error, Error::System { .. }), "{error}");
+        assert_eq!(group.handles().collect::<Vec<_>>(), handles, "{fails}");
+        kernel.fails.take();
+        kernel.calls();
+        group.add(event("branches")).expect("added");
+        assert_eq!(kernel.calls(), ["open 0 -1 0", "reset 2"], "{fails}");
+        group.start().expect("started");
+    }
 }
 
 /// K-05.

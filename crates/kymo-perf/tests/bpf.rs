@@ -142,6 +142,13 @@ fn wait(times: usize) {
     }
 }
 
+/// Takes the processor for ten million instructions or more.
+fn work() {
+    (0..5_000_000_u64).for_each(|at| {
+        std::hint::black_box(at);
+    });
+}
+
 fn new_group() -> Group {
     let limit = SlotLimit::of_machine().unwrap();
     Group::new(Target::SELF, Options::default(), limit)
@@ -177,6 +184,42 @@ fn a_program_on_a_member_counts() {
     group.start().unwrap();
     wait(10);
     assert_eq!(runs(&mut file), counts.raw);
+}
+
+/// K-05, K-07: a program on an event that a counter of the processor counts.
+#[test]
+fn a_program_on_a_member_of_the_hardware_runs_after_each_period() {
+    if !may_count() {
+        return;
+    }
+    let mut group = new_group();
+    let instructions = EventSpec::from_name("instructions:u").unwrap();
+    if let Err(error) = group.add(instructions) {
+        return not_run(&error.to_string());
+    }
+    let Some(mut file) = loaded("hardware", "perf_event") else {
+        return;
+    };
+    let period = 1_000_000;
+    let mut cycles = EventSpec::from_name("cycles:u").unwrap();
+    cycles.period = period;
+    let program = file.descriptor("count").unwrap();
+    let cycles = group.add_with_program(cycles, program).unwrap();
+    work();
+    assert_eq!(runs(&mut file), 0);
+    group.start().unwrap();
+    work();
+    group.stop().unwrap();
+    let counts = group.read(cycles).unwrap();
+    assert!(counts.raw >= 5 * period, "{counts:?}");
+    assert!(counts.members()[0].raw >= 5_000_000, "{counts:?}");
+    // Overflows that come late make the periods longer.
+    let (most, ran) = (counts.raw / period, runs(&mut file));
+    assert!(ran <= most && ran * 10 >= most * 8, "{ran} of {most}");
+    group.detach(cycles).unwrap();
+    group.start().unwrap();
+    work();
+    assert_eq!(runs(&mut file), ran);
 }
 
 /// K-05.

@@ -12,7 +12,8 @@ use serde_json::Value;
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
     command.arg("count").args(arguments).stdin(Stdio::null());
-    command.env_remove("KYMO_PERF_GROUP_MAX_EVENTS");
+    // As where no driver states a number.
+    command.env("KYMO_PERF_GROUP_MAX_EVENTS", "4");
     command
 }
 
@@ -152,32 +153,33 @@ fn the_exit_status_is_the_commands() {
     assert_eq!(missing, (String::new(), sentence.to_owned(), Some(4)));
 }
 
+/// The last interval ends with the command.
 #[test]
 fn the_intervals_add_up_to_the_total() {
     if !may_count() {
         return;
     }
-    let script = "for i in 1 2 3 4 5; do true | true; sleep 0.02; done";
-    let (text, _, status) = said(&[
-        "-e",
-        "{page-faults,cs}",
-        "-I",
-        "20",
-        "--json",
-        "--",
-        "sh",
-        "-c",
-        script,
-    ]);
+    let script = "for i in 1 2 3 4 5; do true | true; sleep 0.02; done; true | true";
+    let events = "{page-faults,cs},task-clock";
+    let (text, _, status) = said(&["-e", events, "-I", "20", "--json", "--", "sh", "-c", script]);
     assert_eq!(status, Some(0));
     let lines = objects(&text);
     let (total, intervals) = lines.split_last().unwrap();
     assert!(intervals.len() >= 2, "{text}");
     assert!(intervals.iter().all(|line| line["part"] == "interval"));
-    let sum: u64 = intervals.iter().map(|line| raw(line, 0, 0)).sum();
-    assert!(sum > 0 && sum <= raw(total, 0, 0), "{text}");
-    let times = intervals.iter().map(|line| line["time"].as_f64().unwrap());
+    for (group, event) in [(0, 0), (0, 1), (1, 0)] {
+        let counts = intervals.iter().map(|line| raw(line, group, event));
+        let sum: u64 = counts.sum();
+        assert!(sum > 0, "{text}");
+        assert_eq!(sum, raw(total, group, event), "{text}");
+    }
+    let number = |line: &Value, name: &str| line[name].as_f64().unwrap();
+    let times = intervals.iter().map(|line| number(line, "time"));
     assert!(times.collect::<Vec<f64>>().is_sorted());
+    let elapsed = intervals.iter().map(|line| number(line, "elapsed"));
+    let difference = elapsed.sum::<f64>() - number(total, "elapsed");
+    assert!(difference.abs() < 1e-6, "{text}");
+    assert_eq!(total["time"], intervals.last().unwrap()["time"]);
 }
 
 #[test]
@@ -298,6 +300,117 @@ fn an_interrupt_ends_the_command_and_the_counts_are_printed() {
         (&"total".into(), &143.into())
     );
     assert_eq!(kymo.wait().unwrap().code(), Some(143));
+}
+
+/// Reads the first object that it prints, if any, and ends it.
+fn first_of(mut kymo: Command) -> (Option<Value>, String, Option<i32>) {
+    let kymo = kymo.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut kymo = kymo.spawn().unwrap();
+    let mut lines = BufReader::new(kymo.stdout.take().unwrap()).lines();
+    let first = lines.next().map(|line| line.unwrap());
+    // It may have ended: its entry stays until it is waited for.
+    let pid = rustix::process::Pid::from_child(&kymo);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    lines.for_each(drop);
+    let output = kymo.wait_with_output().unwrap();
+    let first = first.map(|line| serde_json::from_str(&line).unwrap());
+    let message = String::from_utf8(output.stderr).unwrap();
+    (first, message, output.status.code())
+}
+
+/// The number of a thread stands for its process, as long as the thread lives.
+#[test]
+fn a_thread_stands_for_its_process() {
+    if !may_count() {
+        return;
+    }
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, wait) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        tell.send(rustix::thread::gettid()).unwrap();
+        let _ = wait.recv();
+    });
+    let number = told.recv().unwrap().as_raw_nonzero().to_string();
+    let arguments = ["-e", "task-clock", "-I", "10", "--json", "-p", &number];
+    let (first, message, status) = first_of(command(&arguments));
+    assert_eq!(first.unwrap()["part"], "interval");
+    assert_eq!((message.as_str(), status), ("", Some(0)));
+    // It ends with the thread.
+    let kymo = command(&arguments).stdout(Stdio::piped()).spawn();
+    let mut kymo = kymo.unwrap();
+    let mut lines = BufReader::new(kymo.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    drop(end);
+    thread.join().unwrap();
+    let last = lines.map(|line| line.unwrap()).last().unwrap();
+    let last: Value = serde_json::from_str(&last).unwrap();
+    assert_eq!(last["part"], "total");
+    assert!(kymo.wait().unwrap().success());
+}
+
+/// Whatever number of files this process may open: it counts, or says why not.
+#[test]
+fn a_process_that_cannot_be_watched_is_an_error() {
+    if !may_count() {
+        return;
+    }
+    let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
+    let pid = sleeper.id().to_string();
+    let mut failures = 0;
+    for files in 4..64 {
+        let mut kymo = Command::new("sh");
+        let script = "ulimit -n $0 && exec \"$@\"";
+        kymo.args(["-c", script, &files.to_string()]);
+        kymo.arg(env!("CARGO_BIN_EXE_kymo")).args(["count", "-e"]);
+        kymo.args(["page-faults", "-I", "10", "--json", "-p", &pid]);
+        let (first, message, status) = first_of(kymo);
+        match first {
+            Some(first) => {
+                assert_eq!(first["part"], "interval", "{files} files: {first}");
+                assert_eq!(status, Some(0), "{message}");
+                break;
+            }
+            None => {
+                assert_ne!(status, Some(0), "{files} files");
+                assert!(!message.contains("no process"), "{files} files: {message}");
+                failures += u32::from(message.contains("may open no more files"));
+            }
+        }
+    }
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    assert!(failures > 1, "{failures}");
+}
+
+/// At a terminal, ^C goes to the command too, but not a signal for kymo alone.
+#[test]
+fn a_signal_that_the_terminal_does_not_send_is_passed_on() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    if !may_count() {
+        return;
+    }
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    for (signal, status) in [
+        (rustix::process::Signal::TERM, 143),
+        (rustix::process::Signal::HUP, 129),
+    ] {
+        let input = fs::File::open(name.to_str().unwrap()).unwrap();
+        let arguments = ["-e", "faults", "-I", "10", "--json", "--", "sleep", "1000"];
+        let mut kymo = command(&arguments);
+        let kymo = kymo.stdin(input).stdout(Stdio::piped());
+        let mut kymo = kymo.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(kymo.stdout.take().unwrap()).lines();
+        lines.next().unwrap().unwrap();
+        let pid = rustix::process::Pid::from_child(&kymo);
+        rustix::process::kill_process(pid, signal).unwrap();
+        let last = lines.map(|line| line.unwrap()).last().unwrap();
+        let last: Value = serde_json::from_str(&last).unwrap();
+        assert_eq!(last["status"], status);
+        assert_eq!(kymo.wait().unwrap().code(), Some(status));
+    }
 }
 
 /// K-14, K-15, K-16, K-20, and what else is refused, with one sentence each.

@@ -14,7 +14,7 @@ use kymo_perf::{Counters, HeldCommand, Options, SlotLimit, Target};
 
 use crate::exit::{Code, Usage};
 use crate::pattern::nearest;
-use output::{Part, Writer};
+use output::Writer;
 use plan::Plan;
 
 /// For `--help`.
@@ -147,7 +147,10 @@ fn count(arguments: &Arguments) -> anyhow::Result<Code> {
         Some(own) => vec![own],
         None => targets,
     };
-    let mut counters = Counters::open(&specs, &targets, options, limit)?;
+    let mut counters = match arguments.pid.as_slice() {
+        [] => Counters::open(&specs, &targets, options, limit)?,
+        pids => Counters::open_processes(&specs, pids, options, limit)?,
+    };
     if let Some(sentence) = message {
         message!("kymo: {sentence}.");
     }
@@ -160,8 +163,7 @@ fn count(arguments: &Arguments) -> anyhow::Result<Code> {
     let child = held.take().map(HeldCommand::release).transpose()?;
     let end = interrupts.wait(&mut session, &counters, child, &arguments.pid, &mut out)?;
     counters.stop()?;
-    let total = session.total(&counters)?;
-    out.write(&total, Part::Total, &end)?;
+    session.finish(&counters, &mut out, &end)?;
     out.finish()?;
     Ok(end.report(&arguments.command))
 }

@@ -2,7 +2,7 @@
 
 use kymo_perf::{
     Error, Group, NamedEvent, NamedGroup, Options, SlotLimit, Target, Tracepoints, cpu_list,
-    online_cpus, threads,
+    online_cpus,
 };
 
 use super::Arguments;
@@ -111,7 +111,7 @@ pub fn can_count(
     Ok(event)
 }
 
-/// The CPUs or threads on the command line; none if it is the command that is counted.
+/// The CPUs or processes on the command line; none if it is the command that is counted.
 pub fn targets(arguments: &Arguments) -> anyhow::Result<Vec<Target>> {
     if let Some(list) = &arguments.cpus {
         let cpus = cpu_list(list)
@@ -128,12 +128,5 @@ pub fn targets(arguments: &Arguments) -> anyhow::Result<Vec<Target>> {
     if arguments.all_cpus {
         return Ok(online_cpus()?.into_iter().map(Target::Cpu).collect());
     }
-    let mut all = Vec::new();
-    for pid in &arguments.pid {
-        all.extend(threads(*pid)?);
-    }
-    // A process given twice, or with one of its threads, counts once.
-    all.sort_unstable();
-    all.dedup();
-    Ok(all.into_iter().map(Target::Process).collect())
+    Ok(arguments.pid.iter().copied().map(Target::Process).collect())
 }

@@ -1,7 +1,9 @@
 //! Waiting for the end, and reading meanwhile.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io::IsTerminal as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,7 +12,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use kymo_perf::{Counters, NamedGroup, Readings, Total};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use super::output::{Part, Writer};
 use crate::exit::Code;
@@ -20,12 +25,12 @@ const READING: Duration = Duration::from_millis(50);
 
 /// What the command waits for.
 enum Event {
-    /// ^C, or a signal that asks to end.
-    Interrupt,
+    /// A signal that asks to end, by its number: `SIGINT` for ^C.
+    Signal(i32),
     /// The command has ended.
     Ended(std::io::Result<ExitStatus>),
-    /// The processes have ended.
-    Gone,
+    /// The processes have ended, or cannot be waited for.
+    Gone(std::io::Result<()>),
 }
 
 /// How it ended.
@@ -81,9 +86,14 @@ impl Watch {
     /// Takes over interrupts: from now on they do not end this program.
     pub fn new() -> anyhow::Result<Watch> {
         let (sender, events) = channel();
-        let interrupts = sender.clone();
-        ctrlc::set_handler(move || drop(interrupts.send(Event::Interrupt)))
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
             .context("cannot handle interrupts (start kymo from another shell)")?;
+        let interrupts = sender.clone();
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                let _ = interrupts.send(Event::Signal(signal));
+            }
+        });
         Ok(Watch { sender, events })
     }
 
@@ -100,7 +110,7 @@ impl Watch {
         let pid = child.as_ref().map(Child::id);
         match child {
             Some(child) => watch_child(child, self.sender),
-            None if !pids.is_empty() => watch_processes(pids, self.sender),
+            None if !pids.is_empty() => watch_processes(pids, self.sender)?,
             // Interrupts have a sender of their own.
             None => {}
         }
@@ -128,29 +138,35 @@ impl Watch {
                     let status = status.context("cannot wait for the command")?;
                     return Ok(End::Command(status));
                 }
-                (Event::Gone, _) | (Event::Interrupt, None) => return Ok(End::Stopped),
-                (Event::Interrupt, Some(pid)) => {
+                (Event::Gone(result), _) => {
+                    result.context("cannot wait for the processes")?;
+                    return Ok(End::Stopped);
+                }
+                (Event::Signal(_), None) => return Ok(End::Stopped),
+                (Event::Signal(signal), Some(pid)) => {
                     interrupts += 1;
                     if interrupts > 1 {
                         return Ok(End::Interrupted);
                     }
-                    end_command(pid);
+                    pass_on(signal, pid);
                 }
             }
         }
     }
 }
 
-/// Passes an interrupt on to the command. At a terminal, ^C has gone to the command too, which may
-/// have its own use for it.
-fn end_command(pid: u32) {
-    if std::io::stdin().is_terminal() {
-        return;
-    }
+/// Passes a signal on to the command. At a terminal, ^C has gone to the command too, which may have
+/// its own use for it; elsewhere it ends the command, as `SIGTERM` does.
+fn pass_on(signal: i32, pid: u32) {
+    let signal = match signal {
+        SIGINT if std::io::stdin().is_terminal() => return,
+        SIGHUP => Signal::HUP,
+        _ => Signal::TERM,
+    };
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {
         // It may have ended just now.
-        let _ = kill_process(pid, Signal::TERM);
+        let _ = kill_process(pid, signal);
     }
 }
 
@@ -161,19 +177,68 @@ fn watch_child(mut child: Child, sender: Sender<Event>) {
     });
 }
 
-/// Processes that are already gone count as ended.
-fn watch_processes(pids: &[u32], sender: Sender<Event>) {
-    let pids = pids.iter().filter_map(|pid| i32::try_from(*pid).ok());
-    let processes: Vec<_> = pids
-        .filter_map(|pid| pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok())
-        .collect();
-    std::thread::spawn(move || {
-        for process in &processes {
-            let mut ends = [PollFd::new(process, PollFlags::IN)];
-            while poll(&mut ends, None).is_err() {}
+/// How the end of a process is noticed.
+enum Watched {
+    /// By its descriptor, which can be read from then on.
+    Descriptor(OwnedFd),
+    /// By looking, every [`READING`]: this kernel has no descriptors of processes, or the number is
+    /// of a thread that does not lead its process.
+    Number(u32),
+}
+
+impl Watched {
+    /// `None` if it is already gone.
+    fn new(pid: u32) -> anyhow::Result<Option<Watched>> {
+        let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+            return Ok(None);
+        };
+        match pidfd_open(raw, PidfdFlags::empty()) {
+            Ok(descriptor) => Ok(Some(Watched::Descriptor(descriptor))),
+            Err(Errno::SRCH) => Ok(None),
+            Err(Errno::NOSYS | Errno::INVAL | Errno::NOENT) => Ok(Some(Watched::Number(pid))),
+            Err(Errno::MFILE | Errno::NFILE) => Err(kymo_perf::Error::TooManyFiles.into()),
+            Err(error) => Err(error).with_context(|| format!("cannot wait for process {pid}")),
         }
-        let _ = sender.send(Event::Gone);
+    }
+
+    /// Returns when it has ended.
+    fn wait(&self) -> rustix::io::Result<()> {
+        match self {
+            Watched::Descriptor(descriptor) => loop {
+                match poll(&mut [PollFd::new(descriptor, PollFlags::IN)], None) {
+                    Ok(_) => return Ok(()),
+                    Err(Errno::INTR) => {}
+                    Err(error) => return Err(error),
+                }
+            },
+            Watched::Number(pid) => {
+                while lives(*pid) {
+                    std::thread::sleep(READING);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Whether a process or thread is there, and is no mere entry for its parent (`proc_pid_stat(5)`).
+fn lives(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
+    state.is_some_and(|state| !state.starts_with(['Z', 'X']))
+}
+
+/// Processes that are already gone count as ended.
+fn watch_processes(pids: &[u32], sender: Sender<Event>) -> anyhow::Result<()> {
+    let mut processes = Vec::new();
+    for pid in pids {
+        processes.extend(Watched::new(*pid)?);
+    }
+    std::thread::spawn(move || {
+        let ended = processes.iter().try_for_each(Watched::wait);
+        let _ = sender.send(Event::Gone(ended.map_err(Into::into)));
     });
+    Ok(())
 }
 
 /// The counts of a moment, since another.
@@ -252,6 +317,22 @@ impl<'g> Session<'g> {
         if now < next {
             return Ok(());
         }
+        // A machine that could not keep up leaves intervals out, and the next one is longer.
+        let mut next = next + interval;
+        while next <= now {
+            next += interval;
+        }
+        self.next_interval = Some(next);
+        self.write_interval(totals, now, out)
+    }
+
+    /// Writes what was counted since the last interval, which ends now.
+    fn write_interval(
+        &mut self,
+        totals: Vec<Total>,
+        now: Instant,
+        out: &mut Writer,
+    ) -> anyhow::Result<()> {
         let since = |(now, before): (&Total, &Total)| now.since(before);
         let counts = Counts {
             groups: self.groups,
@@ -265,12 +346,6 @@ impl<'g> Session<'g> {
             time: now - self.began,
         };
         (self.interval_totals, self.interval_at) = (totals, now);
-        // A machine that could not keep up leaves intervals out, and the next one is longer.
-        let mut next = next + interval;
-        while next <= now {
-            next += interval;
-        }
-        self.next_interval = Some(next);
         out.write(&counts, Part::Interval, &End::Stopped)
     }
 
@@ -282,17 +357,28 @@ impl<'g> Session<'g> {
         self.last_totals = totals.to_vec();
     }
 
-    /// The counts from the beginning to the end, once counting has stopped.
-    pub fn total(&mut self, counters: &Counters) -> anyhow::Result<Counts<'g>> {
-        let elapsed = self.began.elapsed();
+    /// Writes what was counted from the beginning to the end, once counting has stopped; before it,
+    /// the last interval, which is shorter than the others.
+    pub fn finish(
+        mut self,
+        counters: &Counters,
+        out: &mut Writer,
+        end: &End,
+    ) -> anyhow::Result<()> {
+        let now = Instant::now();
         let totals = counters.read()?;
         self.add(&totals);
-        Ok(Counts {
+        if self.interval.is_some() {
+            self.write_interval(totals.clone(), now, out)?;
+        }
+        let elapsed = now - self.began;
+        let counts = Counts {
             groups: self.groups,
             totals,
-            readings: Some(std::mem::take(&mut self.readings)),
+            readings: Some(self.readings),
             elapsed,
             time: elapsed,
-        })
+        };
+        out.write(&counts, Part::Total, end)
     }
 }

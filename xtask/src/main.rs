@@ -9,6 +9,7 @@ mod failure;
 mod flame;
 mod fuzz;
 mod kernel;
+mod linux_guest;
 mod miri;
 mod mistakes;
 mod models;

@@ -8,12 +8,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::bench::{count, samples, trace, verbs};
 use crate::failure::Usage;
+use crate::linux_guest::Guest;
 use crate::process::{cargo, program, root, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
 use crate::{
-    compiled_out, conformance, export, flame, fuzz, kernel, miri, mistakes, models, overhead,
-    package, rules, stress, tracers,
+    compiled_out, conformance, export, flame, fuzz, kernel, linux_guest, miri, mistakes, models,
+    overhead, package, rules, stress, tracers,
 };
 
 /// A step of `cargo xtask test`.
@@ -452,6 +453,14 @@ fn e2e_with(is_wanted: impl Fn(&str) -> bool) -> Result<Command> {
         .envs(kernels)
         .env("KYMO_BIN", cli()?)
         .env("KYMO_COST_PLUGIN", target().join("release/libkymo_cost.so"));
+    if is_wanted("KYMO_LINUX") {
+        match linux_guest::build()? {
+            Guest::Ready { kernel, files } => command
+                .env("KYMO_LINUX", kernel)
+                .env("KYMO_LINUX_FILES", files),
+            Guest::Missing(what) => command.env("KYMO_LINUX_MISSING", what),
+        };
+    }
     let (probes, measure) = ("KYMO_HOST_PROBES", "KYMO_HOST_MEASURE");
     if cfg!(target_arch = "x86_64") && is_wanted(probes) {
         command.env(probes, kernel::host_probes()?);

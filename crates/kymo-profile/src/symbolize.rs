@@ -186,14 +186,14 @@ impl Frames {
     }
 }
 
-/// Whether a function is the part of a tracepoint that asks for the callers,
-/// `kymo::Tracer::stack_of`, which is inlined into the function with the tracepoint.
-fn is_stack_of(name: &str) -> bool {
+/// Whether a function is the part of a tracepoint that asks for its context,
+/// `kymo::Tracer::context_of`, which is inlined into the function with the tracepoint.
+fn is_context_of(name: &str) -> bool {
     // Few names get further than this.
-    name.contains("stack_of")
+    name.contains("context_of")
         && kymo_symbols::path(name)
             .last()
-            .is_some_and(|last| last.split('<').next() == Some("stack_of"))
+            .is_some_and(|last| last.split('<').next() == Some("context_of"))
 }
 
 /// The distinct addresses of all chains, by image.
@@ -361,7 +361,7 @@ impl Profile {
             let known = located.frames.get(known).unwrap_or(&[]);
             let is_of_tracepoint = |frame: &&CodeFrame| {
                 let function = located.functions.get(frame.function);
-                frame.is_inlined && function.is_some_and(|function| is_stack_of(&function.name))
+                frame.is_inlined && function.is_some_and(|function| is_context_of(&function.name))
             };
             let of_tracepoint = known.iter().take_while(is_of_tracepoint).count() as u32;
             for frame in known.iter().rev() {

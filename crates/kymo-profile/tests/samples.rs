@@ -277,13 +277,13 @@ fn chains_of_events_are_asked_for() {
 
 /// What `trace!` puts into the function with the tracepoint, by its name.
 #[inline(always)]
-fn stack_of(number: u64) -> u64 {
+fn context_of(number: u64) -> u64 {
     std::hint::black_box(number) + 1
 }
 
 #[inline(never)]
 fn traced(number: u64) -> u64 {
-    stack_of(std::hint::black_box(number)) * 2
+    context_of(std::hint::black_box(number)) * 2
 }
 
 /// An event's chain begins with the function that has the tracepoint. A sample at the same place,
@@ -294,7 +294,7 @@ fn the_tracepoint_is_no_frame_of_its_event() {
     let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     let map = CodeMap::parse(&program).unwrap();
     let mut scopes = map.scopes.iter();
-    let inlined = scopes.find(|scope| scope.parent.is_some() && scope.leaf == "stack_of");
+    let inlined = scopes.find(|scope| scope.parent.is_some() && scope.leaf == "context_of");
     let place = inlined.unwrap().entry;
     let image = Image::parse(&program).unwrap();
     let mut made = Made::with_samples("samples-tracepoint");
@@ -326,7 +326,7 @@ fn the_tracepoint_is_no_frame_of_its_event() {
     for (of_events, stack) in [
         (true, "samples::traced 1\n"),
         // DWARF with lines only has no modules.
-        (false, "samples::traced;stack_of 1\n"),
+        (false, "samples::traced;context_of 1\n"),
     ] {
         let options = Options {
             of_events,
@@ -335,7 +335,7 @@ fn the_tracepoint_is_no_frame_of_its_event() {
         let profile = collected(&mut made, options).symbolize(find);
         let folded = profile
             .folded(By::Nothing)
-            .replace("samples::stack_of", "stack_of");
+            .replace("samples::context_of", "context_of");
         assert_eq!(folded, stack);
     }
 }

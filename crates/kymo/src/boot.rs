@@ -7,15 +7,20 @@
 //! | `rolling`, `discard` | a full ring loses its oldest packet, or the new event |
 //! | `reader=none`, `reader=kernel`, `reader=host` | who takes packets out of a ring that discards |
 //! | `events=NAME:NAME..` | only these are on; a name may end with `*` |
-//! | `mode=trace`, `mode=sample`, `mode=trace:sample` | what to record: events, samples, or both |
+//! | `mode=trace`, `mode=sample`, `mode=trace:count` | what to record: events, samples, counts, or several of them |
 //! | `period_ns=N`, `depth=N` | nanoseconds between two samples of a CPU; most callers of a sample |
 //! | `driver=timer`, `driver=nmi`, `driver=ipi` | what makes the samples |
 //! | `stacks=NAME:NAME..` | these events record who called their tracepoints |
+//! | `counters=NAME+NAME..` | what every CPU counts, as one group: names of [events](EventSpec::from_name) |
+//! | `count_ns=N` | nanoseconds until the counts are recorded again |
+//! | `counters_on=NAME:NAME..` | these events record the counts, too |
 //! | `send` | a program of the kernel's is to start, read, and send what it read over a port (see [`wire`](crate::wire)) |
 //!
 //! The kernel decides what the word leaves open. `kymo record` writes this word when it is asked
 //! for a kind of recording.
 
+use crate::channel::ChannelKind;
+use crate::count::{EventSpec, GroupSpec, Hardware};
 use crate::event::{Vocabulary, name_fits};
 use crate::recorder::{Mode, flags};
 use crate::ring::config::Config;
@@ -52,10 +57,18 @@ pub struct Options<'a> {
     pub driver: Option<SamplingDriver>,
     /// Names of events that record their callers, separated by colons.
     pub stacks: Option<&'a str>,
+    /// Names of what every CPU counts, separated by plus signs; 1 to 16 of them.
+    pub counters: Option<&'a str>,
+    /// Nanoseconds until the counts are recorded again; never 0.
+    pub count_ns: Option<u64>,
+    /// Names of events that record the counts, too, separated by colons.
+    pub counters_on: Option<&'a str>,
 }
 
 /// Nanoseconds between two samples where nobody says: 1,000 a second.
 const PERIOD_NS: u64 = 1_000_000;
+/// Nanoseconds until the counts are recorded again where nobody says.
+const COUNT_NS: u64 = 100_000_000;
 /// The longest period, in ticks.
 const MOST_TICKS: u64 = i64::MAX as u64;
 
@@ -78,6 +91,9 @@ impl<'a> Options<'a> {
         depth: None,
         driver: None,
         stacks: None,
+        counters: None,
+        count_ns: None,
+        counters_on: None,
     };
 
     /// Reads every word `kymo=` of the line; later parts win.
@@ -112,6 +128,12 @@ impl<'a> Options<'a> {
         match key {
             "events" => self.events = Some(names()?),
             "stacks" => self.stacks = Some(names()?),
+            "counters" => {
+                group_of(value)?.ok()?;
+                self.counters = Some(value);
+            }
+            "counters_on" => self.counters_on = Some(names()?),
+            "count_ns" => self.count_ns = Some(value.parse().ok().filter(|&ns| ns > 0)?),
             "mode" => {
                 let mut modes = [false; Mode::ALL.len()];
                 for name in value.split(':') {
@@ -135,11 +157,35 @@ impl<'a> Options<'a> {
         Some(())
     }
 
-    /// Whether a mode is to be started; `trace` alone where the word does not say.
+    /// Whether a mode is to be started. Where the word does not say: `trace`, and `count` if it
+    /// names counters.
     pub fn starts(&self, mode: Mode) -> bool {
-        self.modes.map_or(mode == Mode::Trace, |modes| {
-            modes.get(mode as usize) == Some(&true)
-        })
+        match self.modes {
+            Some(modes) => modes.get(mode as usize) == Some(&true),
+            None => mode == Mode::Trace || (mode == Mode::Count && self.counts()),
+        }
+    }
+
+    fn counts(&self) -> bool {
+        self.counters.is_some() || self.counters_on.is_some()
+    }
+
+    /// What every CPU is to count: cycles and instructions where the word does not say.
+    ///
+    /// # Errors
+    /// [`Refused`](crate::count::Refused), for a word that [`parse`](Self::parse) did not give.
+    pub fn group(&self) -> Result<GroupSpec, crate::count::Refused> {
+        let default =
+            || GroupSpec::new(&[Hardware::Cycles, Hardware::Instructions].map(EventSpec::hardware));
+        match self.counters {
+            Some(names) => group_of(names).unwrap_or(Err(crate::count::Refused::Empty)),
+            None => default(),
+        }
+    }
+
+    /// Nanoseconds until the counts are recorded again: 100 ms where the word does not say.
+    pub fn count_ns(&self) -> u64 {
+        self.count_ns.unwrap_or(COUNT_NS)
     }
 
     /// The configuration, changed as the word says. Where samples or callers are wanted and it has
@@ -181,17 +227,23 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// The first name that fits no event of the vocabulary: a kernel refuses it rather than record
-    /// less than was asked for.
+    /// The first name that fits no event of the vocabulary, or none that can do what is asked: a
+    /// kernel refuses it rather than record less than was asked for.
     pub fn stray(&self, vocabulary: &Vocabulary) -> Option<&'a str> {
-        let is_stray = |pattern: &&str| {
-            !vocabulary
-                .events()
-                .iter()
-                .any(|event| name_fits(pattern, event.name))
-        };
-        let names = [self.events, self.stacks].into_iter().flatten();
-        names.flat_map(|names| names.split(':')).find(is_stray)
+        // Names of things have no callers and carry no counts.
+        let asked = [
+            (self.events, &ChannelKind::ALL[..]),
+            (self.stacks, &[ChannelKind::Events]),
+            (self.counters_on, &[ChannelKind::Events]),
+        ];
+        asked.into_iter().find_map(|(names, kinds)| {
+            let is_stray = |pattern: &&str| {
+                let events = vocabulary.events().iter();
+                let mut events = events.filter(|event| kinds.contains(&event.channel));
+                !events.any(|event| name_fits(pattern, event.name))
+            };
+            names?.split(':').find(is_stray)
+        })
     }
 
     /// Whether an event of this name is to be on.
@@ -199,6 +251,23 @@ impl<'a> Options<'a> {
         self.events
             .is_none_or(|names| names.split(':').any(|pattern| name_fits(pattern, name)))
     }
+}
+
+/// The group of these events; `None` if one of the names is of no event.
+fn group_of(names: &str) -> Option<Result<GroupSpec, crate::count::Refused>> {
+    let mut group: Option<GroupSpec> = None;
+    for name in names.split('+') {
+        let event = EventSpec::from_name(name)?;
+        let longer = match group {
+            Some(group) => group.with(event),
+            None => GroupSpec::new(&[event]),
+        };
+        match longer {
+            Ok(longer) => group = Some(longer),
+            Err(refused) => return Some(Err(refused)),
+        }
+    }
+    group.map(Ok)
 }
 
 #[cfg(test)]
@@ -252,6 +321,11 @@ mod tests {
             ("kymo=period_ns=0", "period_ns=0"),
             ("kymo=period_ns=1ms", "period_ns=1ms"),
             ("kymo=depth=-1", "depth=-1"),
+            ("kymo=counters=", "counters="),
+            ("kymo=counters=cycles+", "counters=cycles+"),
+            ("kymo=counters=cycels", "counters=cycels"),
+            ("kymo=counters_on=a::b", "counters_on=a::b"),
+            ("kymo=count_ns=0", "count_ns=0"),
             ("kymo=driver=", "driver="),
             ("kymo=driver=pmu", "driver=pmu"),
             ("kymo=speed=1", "speed=1"),
@@ -335,6 +409,8 @@ mod tests {
             stray("kymo=stacks=sched_*:lock_weight"),
             Some("lock_weight")
         );
+        // There is such a name of things, and no such event.
+        assert_eq!(stray("kymo=counters_on=sys_*:syscall_*"), Some("syscall_*"));
     }
 
     #[test]

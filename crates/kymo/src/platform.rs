@@ -4,6 +4,8 @@
 //! control blocks of its CPU ([`ByPointer`], or [`arch`](crate::arch)'s own ways), and how to wait
 //! for the writers of other CPUs. Everything else has a default.
 
+use crate::count::GroupSpec;
+use crate::recorder::Refused;
 pub use crate::ring::Reserve;
 pub use crate::ring::layout::Control;
 pub use crate::ring::local::{
@@ -106,14 +108,34 @@ pub unsafe trait Platform: 'static {
         let _ = sampling;
     }
 
-    /// Whether events can record who called their tracepoint. Costs a load and a branch an event
-    /// that is on; without it, [`stack`](Self::stack) is never called.
-    const STACKS: bool = false;
+    /// Whether events can have a context: who called their tracepoint, and what the CPU has
+    /// counted. Costs a load and a branch an event that is on; without it, [`context`] is never
+    /// called.
+    ///
+    /// [`context`]: Self::context
+    const CONTEXTS: bool = false;
 
-    /// Records who called the tracepoint of the event with this id, which was recorded just now,
-    /// with [`Tracer::event_stack`](crate::Tracer::event_stack), which takes `fp`: a frame pointer.
-    fn stack(event: u32, fp: usize) {
+    /// Records the context of the event with this id, which was recorded just now: what
+    /// [`Recorder::context`](crate::Recorder::context) says, with
+    /// [`Tracer::event_stack`](crate::Tracer::event_stack), which takes `fp`, a frame pointer, and
+    /// [`Tracer::event_count`](crate::Tracer::event_count).
+    fn context(event: u32, fp: usize) {
         let _ = (event, fp);
+    }
+
+    /// Every CPU is to count this group from now on, or nothing any more. Called when the count
+    /// mode starts and ends. The kernel looks whether its PMU can count the group
+    /// ([`count::check`](crate::count::check)), and has every CPU call
+    /// [`Tracer::count`](crate::Tracer::count) before this returns and at every tick.
+    ///
+    /// # Errors
+    /// [`Refused::Count`] where the group cannot be counted; a kernel without counters leaves this
+    /// as it is.
+    fn counting(group: Option<&GroupSpec>) -> Result<(), Refused> {
+        match group {
+            Some(_) => Err(Refused::NotBuilt),
+            None => Ok(()),
+        }
     }
 
     /// Whether the caller may make this call. What `read` gives contains kernel addresses, and

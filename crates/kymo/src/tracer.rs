@@ -73,11 +73,11 @@ impl<E: Event> RecordType for E {
     const ID: Option<u32> = Some(E::ID);
 }
 
-/// Whether an event records its callers is a switch too: that of its own id in the channel of
-/// samples, where no event but the samples' own is declared.
-struct StackOf<E>(PhantomData<E>);
+/// Whether an event has a context is a switch too: that of its own id in the channel of samples,
+/// where no event but the samples' own is declared.
+struct ContextOf<E>(PhantomData<E>);
 
-impl<E: Event> RecordType for StackOf<E> {
+impl<E: Event> RecordType for ContextOf<E> {
     const CHANNEL: ChannelKind = ChannelKind::Samples;
     const ID: Option<u32> = Some(E::ID);
 }
@@ -107,17 +107,17 @@ impl<P: Platform> Tracer<P> {
             }
     }
 
-    /// Records who called the tracepoint of an event that was recorded just now, if that is asked
-    /// for: `trace!` calls it.
+    /// Records the context of an event that was recorded just now, if that is asked for: `trace!`
+    /// calls it.
     #[inline(always)]
-    pub fn stack_of<E: Event>() {
-        if COMPILED_IN && P::STACKS {
+    pub fn context_of<E: Event>() {
+        if COMPILED_IN && P::CONTEXTS {
             let is_on = match P::switches() {
                 Some(switches) => switches.is_on(ChannelKind::Samples, E::ID),
-                None => P::Local::is_on::<Switch<StackOf<E>>>(),
+                None => P::Local::is_on::<Switch<ContextOf<E>>>(),
             };
             if is_on {
-                Self::call_stack(E::ID);
+                Self::context(E::ID);
             }
         }
     }
@@ -125,8 +125,8 @@ impl<P: Platform> Tracer<P> {
     /// Has a frame of its own, so that the tracepoint is the first caller.
     #[cold]
     #[inline(never)]
-    fn call_stack(event: u32) {
-        P::stack(event, arch::frame_pointer());
+    fn context(event: u32) {
+        P::context(event, arch::frame_pointer());
     }
 
     #[inline(always)]
@@ -340,7 +340,7 @@ macro_rules! trace {
     ($($event:ident)::+ { $($fields:tt)* }) => {
         if crate::Kymo::is_on::<$($event)::+>() {
             crate::Kymo::record($($event)::+ { $($fields)* });
-            crate::Kymo::stack_of::<$($event)::+>();
+            crate::Kymo::context_of::<$($event)::+>();
         }
     };
 }
@@ -358,7 +358,7 @@ macro_rules! trace_masked {
     ($($event:ident)::+ { $($fields:tt)* }) => {
         if crate::Kymo::is_on::<$($event)::+>() {
             crate::Kymo::record_masked($($event)::+ { $($fields)* });
-            crate::Kymo::stack_of::<$($event)::+>();
+            crate::Kymo::context_of::<$($event)::+>();
         }
     };
 }

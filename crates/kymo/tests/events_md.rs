@@ -112,7 +112,8 @@ fn subject(event: &EventSchema) -> &'static str {
 }
 
 /// The files that declare the events.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
+    include_str!("../src/vocabulary/count.rs"),
     include_str!("../src/vocabulary/ipc.rs"),
     include_str!("../src/vocabulary/irq.rs"),
     include_str!("../src/vocabulary/lock.rs"),
@@ -138,7 +139,9 @@ fn rust_type(event: &str, field: &str) -> String {
         .lines()
         .find_map(|line| line.trim().strip_prefix(&field));
     let ty = line.and_then(|line| line.strip_suffix(',')).unwrap();
-    ty.replace("NAME_BYTES", "64").replace("MAX_CALLERS", "127")
+    ty.replace("NAME_BYTES", "64")
+        .replace("MAX_CALLERS", "127")
+        .replace("MAX_EVENTS", "16")
 }
 
 /// The type of the event of this name.

@@ -1,15 +1,17 @@
-//! Performance counters: each hart's, and the groups of each thread.
+//! Performance counters: each hart's own group, which is the session's, and the groups of each
+//! thread.
 //!
-//! Until the first [`attach`], the switch and the tick look at one flag.
+//! Until somebody counts, the places that feed the counters look at one flag.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use kymo::count::{Cpu, GroupSpec, Groups, Handle, Refused, Snapshot, Software};
+use kymo::count::{self, Cpu, GroupSpec, Groups, Handle, Refused, Snapshot, Software};
 
 use crate::arch::{self, pmu::Pmu};
 use crate::lock::Spin;
+use crate::recording::RECORDER;
 use crate::thread::{Slot, THREADS};
-use crate::{MAX_HARTS, sched};
+use crate::{Kymo, MAX_HARTS, sched, smp};
 
 /// Most groups of a thread.
 const GROUPS: usize = 4;
@@ -19,7 +21,8 @@ const OF_HART: usize = 1;
 
 /// What each hart counts; `None` until it is asked for.
 static HARTS: [Spin<Option<Cpu<Pmu, OF_HART>>>; MAX_HARTS] = [const { Spin::new(None) }; MAX_HARTS];
-/// Whether a thread has asked for counters: from then on its groups follow it to any hart.
+/// Whether a thread or a session has asked for counters. From then on a thread's groups follow it
+/// to any hart.
 static IN_USE: AtomicBool = AtomicBool::new(false);
 /// The groups of each thread.
 static THREAD_GROUPS: [Spin<Groups<GROUPS>>; THREADS] =
@@ -112,6 +115,57 @@ fn switch_groups(prev: Slot, next: Slot) {
     }
 }
 
+/// A software event happened on this hart, in the kernel or in a program. Interrupts are masked.
+#[inline(always)]
+pub fn happened(event: Software, in_kernel: bool) {
+    #[cold]
+    #[inline(never)]
+    fn count(event: Software, in_kernel: bool) {
+        if let Some(counters) = HARTS[arch::hart()].lock().as_mut() {
+            counters.happened(event, in_kernel);
+        }
+    }
+    if IN_USE.load(Relaxed) {
+        count(event, in_kernel);
+    }
+}
+
+/// Every hart is to count the session's group from now on, or nothing any more.
+pub fn of_session(group: Option<&GroupSpec>) -> Result<(), kymo::Refused> {
+    if let Some(group) = group {
+        // All harts have the same PMU.
+        masked(|| with_thread(|counters, _, _| count::check(counters.pmu(), group)))
+            .map_err(kymo::Refused::Count)?;
+    }
+    masked(notice);
+    // Every other hart answers after it has noticed.
+    smp::synchronize();
+    Ok(())
+}
+
+/// This hart looks what the session counts. Interrupts are masked.
+#[inline(always)]
+pub fn notice() {
+    if IN_USE.load(Relaxed) {
+        notice_session();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn notice_session() {
+    with_thread(|counters, thread, now| Kymo::count(RECORDER.counting(), counters, thread, now));
+}
+
+/// Records what this hart has counted, for an event that was recorded just now.
+#[cold]
+#[inline(never)]
+pub fn record(event: u32) {
+    if let Some(counters) = HARTS[arch::hart()].lock().as_ref() {
+        Kymo::event_count(counters, event);
+    }
+}
+
 /// This hart's timer interrupt. Interrupts are masked.
 #[inline(always)]
 pub fn tick() {
@@ -123,10 +177,10 @@ pub fn tick() {
 #[cold]
 #[inline(never)]
 fn tick_groups() {
-    let mut thread = THREAD_GROUPS[sched::running_here().slot].lock();
-    if let Some(counters) = HARTS[arch::hart()].lock().as_mut() {
-        counters.tick(&mut thread, now());
-    }
+    with_thread(|counters, thread, now| {
+        counters.tick(thread, now);
+        Kymo::count(RECORDER.counting(), counters, thread, now);
+    });
 }
 
 /// A thread begins: it has none of the groups that the slot's last one had.

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use kymo::count::Software;
 use kymo::vocabulary::{IrqEnter, IrqExit, IrqName};
 use kymo::{Irq, NameEpoch, Text};
 
@@ -61,6 +62,7 @@ pub fn handle(irq: u32, handler: impl FnOnce()) {
         );
     }
     record!(IrqEnter { irq: Irq(irq) });
+    counting::happened(Software::Interrupts, true);
     handler();
     record!(IrqExit { irq: Irq(irq) });
 }

@@ -66,7 +66,7 @@ macro_rules! traced {
             let event = $event { $($fields)* };
             // SAFETY: the tracepoint stands where interrupts are masked.
             unsafe { $crate::Kymo::record_masked(event) };
-            $crate::Kymo::stack_of::<$event>();
+            $crate::Kymo::context_of::<$event>();
         }
     };
 }

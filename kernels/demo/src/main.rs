@@ -157,6 +157,7 @@ fn main(is_left: usize) {
         assert_eq!(frame::count_free(), free, "memory was lost");
     }
 
+    recording::end_counting();
     // From here on nothing is counted or recorded.
     arch::mask();
     smp::park_others();

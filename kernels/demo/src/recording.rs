@@ -9,7 +9,7 @@ use crate::abi::{self, rights};
 use crate::cmdline::Settings;
 use crate::console::println;
 use crate::sched::SCHEDULER;
-use crate::{MAX_HARTS, SETTINGS, arch, process, sampling};
+use crate::{MAX_HARTS, SETTINGS, arch, counting, process, sampling};
 
 unsafe extern "C" {
     /// In link.ld: the memory to record into, which nobody clears at boot.
@@ -134,6 +134,12 @@ pub fn stop(mode: u32) -> Result<u32, Refused> {
     RECORDER.stop(mode)
 }
 
+/// Ends the mode `count` before power-off, while every hart can still record what it has counted.
+pub fn end_counting() {
+    // Refused if it is not recorded.
+    let _ = RECORDER.stop(kymo::Mode::Count as u32);
+}
+
 /// Stops recording before power-off, so that the rings stay as they are.
 pub fn end() {
     for mode in kymo::Mode::ALL {
@@ -145,6 +151,18 @@ pub fn end() {
 /// Whether the caller may record: the kernel, or a process with the right.
 pub fn is_permitted() -> bool {
     process::rights() & rights::PERF != 0
+}
+
+/// Records who called a tracepoint, and what this hart has counted, as the session asks. All
+/// tracepoints are where interrupts are masked.
+pub fn context(event: u32, fp: usize) {
+    let context = RECORDER.context(event);
+    if context.stack {
+        sampling::stack(event, fp);
+    }
+    if context.counts {
+        counting::record(event);
+    }
 }
 
 /// Records every process and thread, so that a session that starts late has the state of each.

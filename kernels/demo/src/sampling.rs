@@ -154,7 +154,7 @@ fn take(at: &Place, missed: u32) {
     unsafe { Kymo::sample_masked(&SAMPLER, hart, &interrupted, &Here { hart, running }) };
 }
 
-/// Records who called a tracepoint. All tracepoints are where interrupts are masked.
+/// Records who called a tracepoint.
 pub fn stack(event: u32, fp: usize) {
     let (hart, running) = (arch::hart(), sched::running_here());
     let memory = Here { hart, running };

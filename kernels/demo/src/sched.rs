@@ -7,6 +7,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use kymo::count::Software;
 use kymo::vocabulary::{Cpu, Pid, ProcessName, ThreadName, ThreadStateDump};
 use kymo::vocabulary::{
     Object, RunQueue, SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup,
@@ -192,7 +193,11 @@ impl Scheduler {
             self.threads[slot].state = State::Suspended;
             return;
         }
+        let last = self.threads[slot].hart;
         let (tid, hart) = self.wakes(slot);
+        if hart != last {
+            counting::happened(Software::CpuMigrations, true);
+        }
         record!(SchedWakeup {
             tid,
             waker_tid,
@@ -444,6 +449,9 @@ fn exchange(mut scheduler: Guard, reason: SwitchReason, next: Slot) {
         .into_iter()
         .for_each(|slot| sched.tell_names(slot));
     let comes = &mut sched.threads[next];
+    if comes.hart != here {
+        counting::happened(Software::CpuMigrations, true);
+    }
     (comes.state, comes.hart) = (State::Running, here);
     comes.refill();
     record!(SchedSwitch {

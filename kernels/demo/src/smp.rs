@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32};
 
-use crate::{MAX_HARTS, arch};
+use crate::{MAX_HARTS, arch, counting};
 
 /// The online harts, as bits.
 static ONLINE: AtomicU32 = AtomicU32::new(0);
@@ -62,9 +62,11 @@ pub fn synchronize() {
     arch::restore(interrupts);
 }
 
-/// Gives all requested answers.
+/// Gives all requested answers. The hart has noticed by then what was set before the requests.
 pub fn answer() {
-    ANSWERED[arch::hart()].store(ASKED.load(Acquire), Release);
+    let asked = ASKED.load(Acquire);
+    counting::notice();
+    ANSWERED[arch::hart()].store(asked, Release);
 }
 
 /// Stops all other harts for good, each at the end of its next trap. Called once, with interrupts

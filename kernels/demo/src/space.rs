@@ -4,13 +4,14 @@
 
 use core::ops::Range;
 
+use kymo::count::Software;
 use kymo::vocabulary::{Address, FaultCause, PageFault};
 
 use crate::abi::Error;
 use crate::arch::paging::{self, Access, PAGE, USER};
-use crate::frame;
 use crate::process::{self, Process};
 use crate::program::Program;
+use crate::{counting, frame};
 
 /// Limits of a process's heap and stack.
 pub const HEAP: usize = USER.start + (256 << 20);
@@ -212,6 +213,7 @@ pub fn write_words<const N: usize>(address: usize, words: [u64; N]) -> Result<()
 
 /// Handles a page fault of a program.
 pub fn fault(address: usize, ip: usize, cause: FaultCause) {
+    counting::happened(Software::PageFaults, false);
     record!(PageFault {
         address: Address(address as u64),
         ip: Address(ip as u64),

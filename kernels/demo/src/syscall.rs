@@ -1,5 +1,6 @@
 //! System calls. Numbers, arguments and errors are those of abi.rs.
 
+use kymo::count::Software;
 use kymo::vocabulary::{
     Counter, Mark, Pid, SpanBegin, SpanEnd, Syscall, SyscallEnter, SyscallExit, SyscallName,
 };
@@ -10,7 +11,7 @@ use crate::console::println;
 use crate::process::{self, LINE, Line, Start};
 use crate::sched::SCHEDULER;
 use crate::workload::known;
-use crate::{arch, ipc, perf, port, run, space, thread};
+use crate::{arch, counting, ipc, perf, port, run, space, thread};
 
 /// Most bytes that a call moves, except for the calls `port_` and `perf_`.
 const BUFFER: usize = 256;
@@ -36,6 +37,7 @@ pub fn call(number: usize, arguments: [usize; 5]) -> Outcome {
     let id = Syscall(u32::try_from(number).unwrap_or(u32::MAX));
     let call = Call::ALL.get(number).ok_or(Error::NoCall);
     name(id, call);
+    counting::happened(Software::SystemCalls, false);
     record!(SyscallEnter {
         id,
         arg0: arguments[0] as u64

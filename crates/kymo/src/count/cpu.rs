@@ -5,6 +5,7 @@ use super::group::{Refused, Snapshot};
 use super::groups::{Group, Groups, Handle, Member};
 use super::matching::{Matching, NO_COUNTER};
 use super::pmu::{MAX_COUNTERS, Pmu};
+use super::session::Recorded;
 
 /// A CPU's PMU, its own groups, and what the kernel counts on it.
 ///
@@ -15,6 +16,8 @@ pub struct Cpu<P: Pmu, const N: usize = 4> {
     counts: Counts<P>,
     /// Until when counts and times are up to date.
     until: u64,
+    /// What the session counts here.
+    pub(super) recorded: Recorded,
 }
 
 /// What counts on a CPU.
@@ -50,6 +53,7 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
                 software: [[0; 2]; Software::ALL.len()],
             },
             until: 0,
+            recorded: Recorded::NOTHING,
         }
     }
 
@@ -200,14 +204,26 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
         let members = group.members().get(..K)?;
         let mut counts = [0; K];
         for (count, member) in counts.iter_mut().zip(members) {
-            let value = match member.counter {
-                NO_COUNTER => self.counts.uncounted(group, member, self.until),
-                counter => self.counts.pmu.read(u32::from(counter)),
-            };
-            let counted = value.wrapping_sub(member.last) & member.ends;
-            *count = member.raw.wrapping_add(counted);
+            *count = self.count_of(group, member);
         }
         Some(counts)
+    }
+
+    /// The raw counts of now of a group.
+    #[inline]
+    pub(super) fn counts_of<'c>(&'c self, group: &'c Group) -> impl Iterator<Item = u64> + 'c {
+        let members = group.members().iter();
+        members.map(move |member| self.count_of(group, member))
+    }
+
+    #[inline(always)]
+    fn count_of(&self, group: &Group, member: &Member) -> u64 {
+        let value = match member.counter {
+            NO_COUNTER => self.counts.uncounted(group, member, self.until),
+            counter => self.counts.pmu.read(u32::from(counter)),
+        };
+        let counted = value.wrapping_sub(member.last) & member.ends;
+        member.raw.wrapping_add(counted)
     }
 
     /// The PMU's interrupt: counters have overflowed. `each` is called for those with a period,
@@ -265,7 +281,7 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
     }
 
     /// Brings counts and times up to date.
-    fn update<const M: usize>(&mut self, thread: &mut Groups<M>, now: u64) {
+    pub(super) fn update<const M: usize>(&mut self, thread: &mut Groups<M>, now: u64) {
         let elapsed = now.saturating_sub(self.until);
         self.until = self.until.max(now);
         let now = self.until;
@@ -337,7 +353,21 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
         let counters = running.fold(0, |counters, group| {
             counters | self.counts.begin(group, &programmed, now)
         });
+        let groups = self.own.slots.iter_mut().chain(&mut thread.slots).flatten();
+        for group in groups.filter(|group| group.is_enabled) {
+            let turned = group.is_running != group.turns.is_multiple_of(2);
+            group.turns = group.turns.wrapping_add(turned.into());
+        }
         self.counts.pmu.start(counters);
+        // A firmware that starts counters is counted itself, and by each of them differently.
+        let groups = self.own.slots.iter_mut().chain(&mut thread.slots).flatten();
+        for group in groups.filter(|group| group.is_running) {
+            for member in group.members_mut() {
+                if member.counter != NO_COUNTER {
+                    member.last = self.counts.pmu.read(u32::from(member.counter));
+                }
+            }
+        }
     }
 }
 

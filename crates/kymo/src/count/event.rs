@@ -369,6 +369,16 @@ impl EventSpec {
         EventSpec::of(EventKind::Software(event))
     }
 
+    /// The event by which this one is usually divided, counted in the same modes.
+    pub fn divisor(self) -> Option<EventSpec> {
+        let kind = self.kind.divisor()?;
+        Some(EventSpec {
+            kind,
+            exclude: self.exclude,
+            period: 0,
+        })
+    }
+
     /// The event with a name as [`EventKind::from_name`] knows it, and behind a colon `u` for only
     /// in programs or `k` for only in the kernel.
     pub fn from_name(name: &str) -> Option<EventSpec> {

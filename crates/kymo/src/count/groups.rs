@@ -50,6 +50,8 @@ pub(super) struct Group {
     is_copy: bool,
     /// Whether it counts.
     pub(super) is_running: bool,
+    /// How often it began to count or ceased to: odd while it is enabled and does not count.
+    pub(super) turns: u32,
     pub(super) time_enabled: u64,
     pub(super) time_running: u64,
 }
@@ -95,6 +97,7 @@ impl Group {
             is_inherited: false,
             is_copy: false,
             is_running: false,
+            turns: 0,
             time_enabled: 0,
             time_running: 0,
         }
@@ -166,7 +169,7 @@ impl<const N: usize> Groups<N> {
     /// [`Refused::OnPmu`] if a CPU has the groups.
     pub fn attach<P: Pmu>(&mut self, pmu: &P, spec: &GroupSpec) -> Result<Handle, Refused> {
         self.may_change()?;
-        can_count(pmu, spec)?;
+        check(pmu, spec)?;
         let free = self.slots.iter().position(Option::is_none);
         let slot = free.ok_or(Refused::TooManyGroups(N))?;
         let id = self.next_id;
@@ -193,7 +196,7 @@ impl<const N: usize> Groups<N> {
         let id = self.next_id;
         let group = self.group_of_leader(leader)?;
         let spec = group.spec()?.with(event)?;
-        can_count(pmu, &spec)?;
+        check(pmu, &spec)?;
         let new = Group::new(&GroupSpec::new(&[event])?, id);
         if let (Some(place), [member, ..]) = (group.members.get_mut(group.len), new.members) {
             *place = member;
@@ -389,8 +392,11 @@ impl<const N: usize> Groups<N> {
     }
 }
 
-/// Refuses groups that a PMU can never count.
-fn can_count<P: Pmu>(pmu: &P, spec: &GroupSpec) -> Result<(), Refused> {
+/// Refuses a group that a PMU can never count.
+///
+/// # Errors
+/// [`Refused::TooManySlots`], [`Refused::NotSupported`], [`Refused::NeverTogether`].
+pub fn check<P: Pmu>(pmu: &P, spec: &GroupSpec) -> Result<(), Refused> {
     spec.fits(pmu.slots())?;
     for event in spec.events() {
         let is_counted = match event.kind {

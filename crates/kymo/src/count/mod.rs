@@ -8,7 +8,8 @@
 //!
 //! [`Groups`] are those of a CPU or of a thread; [`Cpu`] puts them on the CPU's [PMU](pmu::Pmu) and
 //! takes them off. The kernel calls it at four places: the tick, the thread switch, the PMU's
-//! interrupt, and where software events happen.
+//! interrupt, and where software events happen. In a session of the mode `count`, every CPU counts a
+//! group of the session's besides: [`Counting`].
 //!
 //! ```
 //! use kymo::count::pmu::Model;
@@ -52,6 +53,7 @@ mod groups;
 mod matching;
 pub mod pmu;
 mod scale;
+mod session;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
@@ -64,8 +66,9 @@ pub use event::{
 pub use group::{
     FittingGroup, GroupSpec, MAX_EVENTS, MemberCount, Refused, Snapshot, check_leaders, slots,
 };
-pub use groups::{Groups, Handle};
+pub use groups::{Groups, Handle, check};
 pub use scale::scale;
+pub use session::Counting;
 
 #[doc(inline)]
 pub use crate::__count_group as group;

@@ -6,11 +6,12 @@
 //! `stop` take a while, in which other CPUs may call: a second `start` is then
 //! [`Refused::InProgress`], and `read` works from the end of `start` to the beginning of `finish`.
 
+mod context;
 mod diagnostics;
-mod exclusive;
 mod mode;
 mod refused;
 
+pub use context::Context;
 pub use diagnostics::Diagnostics;
 pub use mode::{Mode, State};
 pub use refused::Refused;
@@ -19,8 +20,10 @@ use core::fmt;
 
 use crate::boot::Options;
 use crate::channel::{ChannelId, ChannelKind, ChannelSet};
+use crate::count::{Counting, GroupSpec};
 use crate::ctf::stream::Stream;
 use crate::event::{Event, EventSchema, Vocabulary, name_fits};
+use crate::exclusive::Exclusive;
 use crate::history::History;
 use crate::platform::{Call, Platform};
 use crate::ring::config::{Config, Error};
@@ -32,7 +35,7 @@ use crate::session::Session;
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use crate::tracer::Tracer;
 use crate::vocabulary::{EventStack, Sampling};
-use exclusive::Exclusive;
+use context::Ids;
 use mode::States;
 
 /// Flags of `start`.
@@ -82,6 +85,10 @@ pub struct Recorder<P, const CPUS: usize> {
     /// and whether it was reopened.
     channels: AtomicU32,
     session: Exclusive<Option<Session<P>>>,
+    /// Events that record who called their tracepoints, and what their CPU has counted.
+    stacks: Ids,
+    counts: Ids,
+    counting: Counting,
     /// Bytes of the metadata that were read.
     metadata: Exclusive<usize>,
     /// The streams, by CPU, then by kind.
@@ -110,6 +117,9 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             states: AtomicU32::new(States::IDLE.to_word()),
             channels: AtomicU32::new(0),
             session: Exclusive::new(None),
+            stacks: Ids::new(),
+            counts: Ids::new(),
+            counting: Counting::new(),
             metadata: Exclusive::new(0),
             streams: [const { [const { Exclusive::new(None) }; ChannelKind::ALL.len()] }; CPUS],
         }
@@ -139,6 +149,20 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     /// nobody for permission: that is up to the caller.
     pub fn history(&self) -> &History {
         &self.history
+    }
+
+    /// What the mode `count` counts, for [`Tracer::count`].
+    pub fn counting(&self) -> &Counting {
+        &self.counting
+    }
+
+    /// What an event records besides itself, for [`Platform::context`].
+    #[inline]
+    pub fn context(&self, event: u32) -> Context {
+        Context {
+            stack: self.stacks.has(event),
+            counts: self.counts.has(event),
+        }
     }
 
     /// Begins to record all events of the mode. `config` is `None` where the caller's pointer to it
@@ -218,6 +242,10 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         config: &Config,
     ) -> Result<Started, Refused> {
         let (flags, config) = (options.flags(flags), options.apply(config));
+        if options.starts(Mode::Count) {
+            let group = options.group().map_err(Refused::Count)?;
+            self.set_counting(Mode::Count as u32, &group, options.count_ns())?;
+        }
         let mut begun = [false; Mode::ALL.len()];
         let started = self.start_all(options, flags, &config, &mut begun);
         if started.is_err() {
@@ -251,6 +279,13 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         {
             self.stacks(Mode::Trace as u32, name, true)?;
         }
+        for name in options
+            .counters_on
+            .into_iter()
+            .flat_map(|names| names.split(':'))
+        {
+            self.counts(Mode::Count as u32, name, true)?;
+        }
         started
     }
 
@@ -267,6 +302,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         let config = opens.then_some(asked);
         if let Some(config) = config {
             *claim.get() = Some(self.open(config)?);
+            self.stacks.clear();
+            self.counts.clear();
         }
         let session = claim.get().as_ref().ok_or(Refused::Invalid)?;
         let channels = session.channels();
@@ -284,10 +321,14 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         if mode == Mode::Sample && begun.is_ok() {
             Self::take_samples(&asked.sampling);
         }
-        if begun.is_err() && config.is_some() {
+        let begun = match mode {
+            Mode::Count => begun.and_then(|()| self.begin_counting()),
+            _ => begun,
+        };
+        if begun.is_err() {
             // The region was laid out just now, so it can be read. If it cannot, recording must not
             // go on where nobody could stop it.
-            let _ = session.stop();
+            self.end_part(session, mode, config.is_some());
         }
         begun.map(|()| Started {
             channels: channels.len(),
@@ -497,7 +538,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
 
     /// Has the events whose name is `name` (as for [`switch`](Self::switch)) record who called
     /// their tracepoints, or not any more; where they are on, and the kernel provides for it
-    /// ([`Platform::STACKS`]). Returns how many events have such a name.
+    /// ([`Platform::CONTEXTS`]). Returns how many events have such a name.
     ///
     /// # Errors
     /// [`Refused`]; [`Refused::Invalid`] also where there is no such event, or the session has no
@@ -512,9 +553,38 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         if !session.channels().samples || self.vocabulary.event(EventStack::ID).is_none() {
             return Err(Refused::Invalid);
         }
+        self.set_contexts(session, &self.stacks, name, on)
+    }
+
+    /// Has the events whose name is `name` (as for [`switch`](Self::switch)) record what their CPU
+    /// has counted, or not any more; where they are on, and the kernel provides for it
+    /// ([`Platform::CONTEXTS`]). Returns how many events have such a name.
+    ///
+    /// # Errors
+    /// [`Refused`]; [`Refused::Invalid`] also where there is no such event, or the mode is not
+    /// `count`.
+    pub fn counts(&self, mode: u32, name: &str, on: bool) -> Result<u32, Refused> {
+        let mode = self.admit(mode, Call::Switch)?;
+        if mode != Mode::Count || self.state(mode) != State::Running {
+            return Err(Refused::Invalid);
+        }
+        let mut claim = self.session.claim().ok_or(Refused::Busy)?;
+        let session = claim.get().as_ref().ok_or(Refused::Invalid)?;
+        self.set_contexts(session, &self.counts, name, on)
+    }
+
+    /// Sets a part of the context of the events with such a name, and gives how many these are.
+    fn set_contexts(
+        &self,
+        session: &Session<P>,
+        part: &Ids,
+        name: &str,
+        on: bool,
+    ) -> Result<u32, Refused> {
         let mut count = 0;
         for event in self.traced().filter(|event| name_fits(name, event.name)) {
-            session.set_stack(event, on);
+            part.set(event.id, on);
+            session.set_context(event, self.context(event.id) != Context::NONE);
             count += 1;
         }
         if count > 0 {
@@ -524,10 +594,47 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         }
     }
 
-    /// The events that can record their callers.
+    /// Ends the recording of a part of the contexts.
+    fn clear_contexts(&self, session: &Session<P>, part: &Ids) {
+        part.clear();
+        for event in self.traced() {
+            session.set_context(event, self.context(event.id) != Context::NONE);
+        }
+    }
+
+    /// The events that can have a context.
     fn traced(&self) -> impl Iterator<Item = &'static EventSchema> {
         let events = self.vocabulary.events().iter().copied();
-        events.filter(|event| event.channel == ChannelKind::Events)
+        events.filter(|event| Mode::Trace.records(event) && event.channel == ChannelKind::Events)
+    }
+
+    /// Sets what the mode `count` counts from its next start on, on every CPU, and after how many
+    /// nanoseconds the counts are recorded again.
+    ///
+    /// # Errors
+    /// [`Refused`]; [`Refused::Invalid`] for another mode, and [`Refused::InProgress`] while the
+    /// mode is not idle.
+    pub fn set_counting(
+        &self,
+        mode: u32,
+        group: &GroupSpec,
+        period_ns: u64,
+    ) -> Result<(), Refused> {
+        let mode = self.admit(mode, Call::Start)?;
+        if mode != Mode::Count {
+            return Err(Refused::Invalid);
+        }
+        if self.state(mode) != State::Idle {
+            return Err(Refused::InProgress);
+        }
+        self.counting.set(group, period_ns);
+        Ok(())
+    }
+
+    fn begin_counting(&self) -> Result<(), Refused> {
+        let group = self.counting.group().ok_or(NO_GROUP)?;
+        self.counting.switch(true);
+        P::counting(Some(&group)).inspect_err(|_| self.counting.switch(false))
     }
 
     /// Changes how samples are taken, while they are.
@@ -632,13 +739,24 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         Ok(diagnostics)
     }
 
-    /// Ends a mode's part of the session, or all of it with the last mode.
+    /// Ends a mode, and the session with the last one.
     fn end(&self, mode: Mode, is_last: bool) {
         let mut claim = self.session.wait();
         let Some(session) = claim.get() else { return };
-        if mode == Mode::Sample {
-            P::sampling(&Config::DEFAULT.sampling);
+        match mode {
+            Mode::Sample => P::sampling(&Config::DEFAULT.sampling),
+            Mode::Count => {
+                self.counting.switch(false);
+                // Only a group can be refused.
+                let _ = P::counting(None);
+            }
+            Mode::Trace => {}
         }
+        self.end_part(session, mode, is_last);
+    }
+
+    /// Switches off a mode's part of the session, or all of it with the last mode.
+    fn end_part(&self, session: &Session<P>, mode: Mode, is_last: bool) {
         if is_last {
             // It runs: the states say so, and nobody else has it.
             let _ = session.stop();
@@ -650,9 +768,13 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             let mut others = Mode::ALL.into_iter().zip(others);
             mode.records(event) && !others.any(|(other, runs)| runs && other.records(event))
         });
-        if mode == Mode::Trace {
-            self.traced()
-                .for_each(|event| session.set_stack(event, false));
+        match mode {
+            Mode::Trace => {
+                self.clear_contexts(session, &self.stacks);
+                self.clear_contexts(session, &self.counts);
+            }
+            Mode::Count => self.clear_contexts(session, &self.counts),
+            Mode::Sample => {}
         }
     }
 
@@ -726,6 +848,9 @@ fn read_reopened(
 
 /// Samples without an interval.
 const NO_PERIOD: Refused = Refused::Config(Error::Config("the period of the samples (0)"));
+
+/// Counts of nothing.
+const NO_GROUP: Refused = Refused::Config(Error::Config("the events to count (none)"));
 
 /// The bit in [`Recorder::channels`] that says that there are samples.
 const SAMPLES: u32 = 1 << 31;

@@ -19,7 +19,8 @@ use super::Refused;
 use crate::channel::ChannelKind;
 use crate::event::{Event, EventSchema};
 use crate::vocabulary::{
-    ProcessExec, ProcessExit, ProcessFork, ProcessKill, ThreadCreate, ThreadExit,
+    EventCount, GroupCount, ProcessExec, ProcessExit, ProcessFork, ProcessKill, ThreadCreate,
+    ThreadExit,
 };
 
 /// What is recorded.
@@ -38,11 +39,7 @@ impl Mode {
     /// Every mode, by number.
     pub const ALL: [Mode; 3] = [Mode::Trace, Mode::Sample, Mode::Count];
     /// The modes that this build has.
-    pub const BUILT: &'static [Mode] = if crate::COMPILED_IN {
-        &[Mode::Trace, Mode::Sample]
-    } else {
-        &[]
-    };
+    pub const BUILT: &'static [Mode] = if crate::COMPILED_IN { &Mode::ALL } else { &[] };
 
     /// Its name in the word `kymo=` of a command line, and in `kymo record --mode`.
     pub const fn name(self) -> &'static str {
@@ -64,12 +61,13 @@ impl Mode {
             ProcessKill::ID,
             ProcessExit::ID,
         ];
-        match event.channel {
-            ChannelKind::Names => true,
-            ChannelKind::Events => {
-                self == Mode::Trace || (self == Mode::Sample && LIFE.contains(&event.id))
-            }
-            ChannelKind::Samples => self == Mode::Sample,
+        const COUNTS: [u32; 2] = [GroupCount::ID, EventCount::ID];
+        match (event.channel, self) {
+            (ChannelKind::Names, _) => true,
+            (ChannelKind::Events, Mode::Trace) => !COUNTS.contains(&event.id),
+            (ChannelKind::Events, Mode::Sample) => LIFE.contains(&event.id),
+            (ChannelKind::Events, Mode::Count) => COUNTS.contains(&event.id),
+            (ChannelKind::Samples, _) => self == Mode::Sample,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::count;
 use crate::ring::config::Error;
 
 /// Why a call was refused. The reasons are checked in this order; a refused call has changed
@@ -26,6 +27,8 @@ pub enum Refused {
     Memory(usize),
     /// Another number in the configuration cannot be used (EINVAL).
     Config(Error),
+    /// The group cannot be counted (EINVAL).
+    Count(count::Refused),
     /// Another `read` of the same channel is at work, or a `start`, `stop` or `finish` of another
     /// mode (EBUSY).
     Busy,
@@ -39,7 +42,7 @@ impl Refused {
             Refused::Memory(_) => 12,
             Refused::Fault => 14,
             Refused::Busy => 16,
-            Refused::Invalid | Refused::Config(_) => 22,
+            Refused::Invalid | Refused::Config(_) | Refused::Count(_) => 22,
             Refused::UnknownMode => 38,
             Refused::NotBuilt => 95,
             Refused::InProgress => 115,
@@ -60,6 +63,7 @@ impl fmt::Display for Refused {
             Refused::InProgress => f.write_str("a session is in progress: finish it first"),
             Refused::Memory(needed) => Error::Memory(*needed).fmt(f),
             Refused::Config(error) => error.fmt(f),
+            Refused::Count(refused) => refused.fmt(f),
             Refused::Busy => {
                 f.write_str("another call is at work on this channel or session: try again")
             }

@@ -1,5 +1,6 @@
 //! The rules of the calls: every state against every call, and every refusal in its order.
 
+mod counting;
 mod two_modes;
 
 use std::cell::{Cell, RefCell};
@@ -52,9 +53,13 @@ unsafe impl Platform for Test {
     fn sampling(sampling: &Sampling) {
         SAMPLED.with_borrow_mut(|all| all.push(*sampling));
     }
-    const STACKS: bool = true;
-    fn stack(event: u32, _: usize) {
+    const CONTEXTS: bool = true;
+    fn context(event: u32, _: usize) {
         STACKED.set(event);
+        counting::context(event);
+    }
+    fn counting(group: Option<&GroupSpec>) -> Result<(), Refused> {
+        counting::counting(group)
     }
     fn permits(_: Call) -> bool {
         PERMITTED.get()
@@ -71,6 +76,14 @@ fn recorder() -> &'static TestRecorder {
     let memory = leaked(256 << 10, 2);
     BLOCK.set(memory.control(0));
     Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)))
+}
+
+/// A recorder without the other modes.
+fn traces_only(memory: Memory) -> &'static TestRecorder {
+    Box::leak(Box::new(Recorder {
+        built: &[Mode::Trace],
+        ..Recorder::new(memory, &VOCABULARY)
+    }))
 }
 
 const CONFIG: Config = Config {
@@ -303,7 +316,7 @@ fn events_are_switched_by_name() {
         Err(Refused::Invalid)
     );
     assert_eq!(
-        recorder.switch(Mode::Count as u32, "beat", true),
+        traces_only(memory).switch(Mode::Count as u32, "beat", true),
         Err(Refused::NotBuilt)
     );
     PERMITTED.set(false);
@@ -336,6 +349,7 @@ fn events_are_switched_by_name() {
 #[test]
 fn refusals_come_in_their_order() {
     let recorder = recorder();
+    let traces_only = traces_only(recorder.memory);
     let buffer = &mut vec![0; recorder.buffer_words(256)][..];
     let small = Config {
         packets: 1 << 20,
@@ -352,7 +366,7 @@ fn refusals_come_in_their_order() {
         (
             refused(3, 2, None),
             refused(3, 2, Some(&small)),
-            refused(count, 2, Some(&small)),
+            traces_only.start(count, 2, Some(&small)).unwrap_err(),
             refused(TRACE, 2, Some(&small)),
         )
     };
@@ -423,12 +437,12 @@ fn refusals_come_in_their_order() {
         assert_eq!(recorder.finish(mode), Err(Refused::UnknownMode));
     }
     assert_eq!(
-        recorder.read(count, 99, Some(buffer)),
+        traces_only.read(count, 99, Some(buffer)),
         Err(Refused::NotBuilt)
     );
-    assert_eq!(recorder.snapshot(count), Err(Refused::NotBuilt));
-    assert_eq!(recorder.stop(count), Err(Refused::NotBuilt));
-    assert_eq!(recorder.finish(count), Err(Refused::NotBuilt));
+    assert_eq!(traces_only.snapshot(count), Err(Refused::NotBuilt));
+    assert_eq!(traces_only.stop(count), Err(Refused::NotBuilt));
+    assert_eq!(traces_only.finish(count), Err(Refused::NotBuilt));
     PERMITTED.set(false);
     assert_eq!(
         recorder.read(TRACE, 99, Some(buffer)),

@@ -314,17 +314,17 @@ impl<P: Platform> Session<P> {
     }
 
     fn set(&self, event: &EventSchema, on: bool) {
+        // Nothing can be on where the session has no channel for it.
+        let on = on && self.channels.has(event.channel);
         self.set_switch(event.channel, event.id, on);
     }
 
-    /// Has an event record who called its tracepoint, or not any more.
-    pub(crate) fn set_stack(&self, event: &EventSchema, on: bool) {
+    /// Has an event record its context, or not any more. This needs no channel of samples.
+    pub(crate) fn set_context(&self, event: &EventSchema, on: bool) {
         self.set_switch(ChannelKind::Samples, event.id, on);
     }
 
     fn set_switch(&self, channel: ChannelKind, id: u32, on: bool) {
-        // Nothing can be on where the session has no channel for it.
-        let on = on && self.channels.has(channel);
         let place = switch(id);
         for (_, (bytes, bits)) in self.switches().filter(|(kind, _)| *kind == channel) {
             let byte = if place.more {

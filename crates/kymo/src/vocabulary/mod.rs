@@ -17,6 +17,7 @@ macro_rules! subject {
 }
 use subject;
 
+mod count;
 mod id;
 mod ipc;
 mod irq;
@@ -29,6 +30,7 @@ mod session;
 mod syscall;
 mod user;
 
+pub use count::*;
 pub use id::{Address, Cpu, Irq, Object, Pid, Syscall, Tid};
 pub use ipc::*;
 pub use irq::*;
@@ -60,6 +62,7 @@ pub static ALL: crate::Vocabulary = crate::vocabulary![
     process::EVENTS,
     user::EVENTS,
     sample::EVENTS,
+    count::EVENTS,
     session::EVENTS;
 ];
 
@@ -75,5 +78,6 @@ pub const TYPES: &[&[(&str, &str)]] = &[
     process::TYPES,
     user::TYPES,
     sample::TYPES,
+    count::TYPES,
     session::TYPES,
 ];

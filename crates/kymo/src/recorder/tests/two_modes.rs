@@ -274,7 +274,7 @@ fn events_record_their_callers() {
         ..BOTH
     };
     let stacked = || {
-        Kymo::stack_of::<Beat>();
+        Kymo::context_of::<Beat>();
         STACKED.take()
     };
     assert_eq!(recorder.stacks(TRACE, "beat", true), Err(Refused::Invalid));

@@ -15,7 +15,9 @@ use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::ops::Range;
 
+use kymo::Refused;
 use kymo::arch::aarch64::AtTpidr;
+use kymo::count::GroupSpec;
 use kymo::platform::{ByPointer, Call, Control, LocalCas, Platform};
 use kymo::vocabulary::{Sampling, SamplingDriver};
 
@@ -24,7 +26,7 @@ pub use serial::put;
 use super::{BOOT_STACK_SHIFT, device_tree};
 use crate::MAX_HARTS;
 use crate::recording::{self, MEMORY};
-use crate::sampling;
+use crate::{counting, sampling};
 
 core::arch::global_asm!(
     include_str!("boot.s"),
@@ -81,10 +83,14 @@ unsafe impl Platform for Machine {
         sampling::set(sampling);
     }
 
-    const STACKS: bool = true;
+    const CONTEXTS: bool = true;
 
-    fn stack(event: u32, fp: usize) {
-        sampling::stack(event, fp);
+    fn context(event: u32, fp: usize) {
+        recording::context(event, fp);
+    }
+
+    fn counting(group: Option<&GroupSpec>) -> Result<(), Refused> {
+        counting::of_session(group)
     }
 
     fn permits(_: Call) -> bool {

@@ -13,7 +13,9 @@ pub mod virtio;
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
+use kymo::Refused;
 use kymo::arch::riscv::kernel_word;
+use kymo::count::GroupSpec;
 use kymo::platform::{Call, Control, Masked, Platform};
 use kymo::vocabulary::{Sampling, SamplingDriver};
 
@@ -22,7 +24,7 @@ pub use sbi::put;
 use super::{BOOT_STACK_SHIFT, device_tree};
 use crate::MAX_HARTS;
 use crate::recording::{self, MEMORY};
-use crate::sampling;
+use crate::{counting, sampling};
 
 /// The register of QEMU's `sifive_test` device, which ends QEMU.
 const POWER: usize = 0x10_0000;
@@ -65,10 +67,14 @@ unsafe impl Platform for Machine {
         sampling::set(sampling);
     }
 
-    const STACKS: bool = true;
+    const CONTEXTS: bool = true;
 
-    fn stack(event: u32, fp: usize) {
-        sampling::stack(event, fp);
+    fn context(event: u32, fp: usize) {
+        recording::context(event, fp);
+    }
+
+    fn counting(group: Option<&GroupSpec>) -> Result<(), Refused> {
+        counting::of_session(group)
     }
 
     fn permits(_: Call) -> bool {

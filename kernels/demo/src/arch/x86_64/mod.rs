@@ -17,7 +17,9 @@ use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
+use kymo::Refused;
 use kymo::arch::x86_64::{AtGs, TscCas};
+use kymo::count::GroupSpec;
 use kymo::platform::{ByPointer, Call, Control, Platform};
 use kymo::vocabulary::{Sampling, SamplingDriver};
 
@@ -27,7 +29,7 @@ pub use trap::count_nmis;
 use super::BOOT_STACK_SHIFT;
 use crate::MAX_HARTS;
 use crate::recording::{self, MEMORY};
-use crate::sampling;
+use crate::{counting, sampling};
 
 /// Start address of the other harts: a page below 1 MiB that the firmware no longer uses.
 const TRAMPOLINE: usize = 0x8000;
@@ -103,10 +105,14 @@ unsafe impl Platform for Machine {
         sampling::set(sampling);
     }
 
-    const STACKS: bool = true;
+    const CONTEXTS: bool = true;
 
-    fn stack(event: u32, fp: usize) {
-        sampling::stack(event, fp);
+    fn context(event: u32, fp: usize) {
+        recording::context(event, fp);
+    }
+
+    fn counting(group: Option<&GroupSpec>) -> Result<(), Refused> {
+        counting::of_session(group)
     }
 
     fn permits(_: Call) -> bool {

@@ -5,7 +5,7 @@ use core::cell::UnsafeCell;
 use crate::sync::{AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// A value that one caller at a time may use.
-pub(super) struct Exclusive<T> {
+pub(crate) struct Exclusive<T> {
     taken: AtomicU8,
     value: UnsafeCell<T>,
 }
@@ -14,7 +14,7 @@ pub(super) struct Exclusive<T> {
 unsafe impl<T: Send> Sync for Exclusive<T> {}
 
 impl<T> Exclusive<T> {
-    pub(super) const fn new(value: T) -> Self {
+    pub(crate) const fn new(value: T) -> Self {
         Exclusive {
             taken: AtomicU8::new(0),
             value: UnsafeCell::new(value),
@@ -22,14 +22,14 @@ impl<T> Exclusive<T> {
     }
 
     /// The value, if nobody has it.
-    pub(super) fn claim(&self) -> Option<Claim<'_, T>> {
+    pub(crate) fn claim(&self) -> Option<Claim<'_, T>> {
         // Partner: the release in `drop`.
         let free = self.taken.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
         free.then_some(Claim(self))
     }
 
     /// The value, when those who have it are done.
-    pub(super) fn wait(&self) -> Claim<'_, T> {
+    pub(crate) fn wait(&self) -> Claim<'_, T> {
         loop {
             if let Some(claim) = self.claim() {
                 return claim;
@@ -40,10 +40,10 @@ impl<T> Exclusive<T> {
 }
 
 /// The value, in the hands of its one user.
-pub(super) struct Claim<'a, T>(&'a Exclusive<T>);
+pub(crate) struct Claim<'a, T>(&'a Exclusive<T>);
 
 impl<T> Claim<'_, T> {
-    pub(super) fn get(&mut self) -> &mut T {
+    pub(crate) fn get(&mut self) -> &mut T {
         // SAFETY: `claim` gave it to this caller alone, until it is dropped.
         unsafe { &mut *self.0.value.get() }
     }

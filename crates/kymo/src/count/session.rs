@@ -1,0 +1,264 @@
+//! Counting in a session: every CPU counts one group, and records what it has counted.
+//!
+//! [`Counting`] holds what is asked for. Each CPU notices a change when the kernel calls
+//! [`Tracer::count`] there, and takes up the group or gives it up.
+
+use core::fmt::Write;
+
+use super::cpu::Cpu;
+use super::group::GroupSpec;
+use super::groups::{Group, Groups, Handle};
+use super::pmu::Pmu;
+use crate::exclusive::Exclusive;
+use crate::platform::Platform;
+use crate::ring::payload::PayloadWriter;
+use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use crate::tracer::{COMPILED_IN, Tracer};
+use crate::vocabulary::{CountedEvent, EventCount, GroupCount};
+use crate::{NameEpoch, Text};
+
+/// The group that every CPU is to count, and how often what it has counted is recorded.
+pub struct Counting {
+    asked: Exclusive<Asked>,
+    /// How often counting began or ended: odd while there is something to count.
+    changes: AtomicU32,
+    named: NameEpoch,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    group: Option<GroupSpec>,
+    /// Nanoseconds.
+    period: u64,
+}
+
+/// A CPU's part in the session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recorded {
+    /// The value of [`Counting::changes`] that the CPU has acted on.
+    changes: u32,
+    /// `None` where nothing is counted, or the group could not be taken up.
+    leader: Option<Handle>,
+    period: u64,
+    /// When the counts are to be recorded next.
+    due: u64,
+}
+
+impl Recorded {
+    pub(super) const NOTHING: Recorded = Recorded {
+        changes: 0,
+        leader: None,
+        period: 0,
+        due: 0,
+    };
+}
+
+impl Counting {
+    pub(crate) const fn new() -> Counting {
+        let asked = Asked {
+            group: None,
+            period: 0,
+        };
+        Counting {
+            asked: Exclusive::new(asked),
+            changes: AtomicU32::new(0),
+            named: NameEpoch::new(),
+        }
+    }
+
+    /// Sets what the next session counts.
+    pub(crate) fn set(&self, group: &GroupSpec, period: u64) {
+        *self.asked.wait().get() = Asked {
+            group: Some(*group),
+            period,
+        };
+    }
+
+    /// What is to be counted; `None` if that was never set.
+    pub(crate) fn group(&self) -> Option<GroupSpec> {
+        self.asked.wait().get().group
+    }
+
+    /// Begins to count, or ends it. One call at a time.
+    pub(crate) fn switch(&self, on: bool) {
+        let changes = self.changes.load(Relaxed);
+        if (changes % 2 == 1) != on {
+            // Partner: the acquire in `changes`.
+            self.changes.store(changes.wrapping_add(1), Release);
+        }
+    }
+
+    #[inline]
+    fn changes(&self) -> u32 {
+        // Partner: the release in `switch`.
+        self.changes.load(Acquire)
+    }
+}
+
+impl<P: Platform> Tracer<P> {
+    /// Counts on this CPU what the session counts, and records it when that is due. The kernel
+    /// calls this at every tick, and on every CPU when [`Platform::counting`] says that counting
+    /// begins or ends. `now` is in nanoseconds, of the clock that `cpu` is used with; interrupts
+    /// are masked.
+    ///
+    /// A CPU that cannot count the group, although the kernel has accepted it, records no counts,
+    /// once.
+    #[inline]
+    pub fn count<Q: Pmu, const N: usize, const M: usize>(
+        counting: &Counting,
+        cpu: &mut Cpu<Q, N>,
+        thread: &mut Groups<M>,
+        now: u64,
+    ) {
+        if !COMPILED_IN {
+            return;
+        }
+        let changes = counting.changes();
+        if cpu.recorded.changes != changes {
+            Self::change_counting(counting, cpu, thread, now, changes);
+        } else if cpu.recorded.leader.is_some() && now >= cpu.recorded.due {
+            Self::record_group(counting, cpu, thread, now);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn change_counting<Q: Pmu, const N: usize, const M: usize>(
+        counting: &Counting,
+        cpu: &mut Cpu<Q, N>,
+        thread: &mut Groups<M>,
+        now: u64,
+        changes: u32,
+    ) {
+        // Whoever sets it, perhaps the code that this interrupts, is done at the next tick.
+        let Some(mut asked) = counting.asked.claim() else {
+            return;
+        };
+        let before = cpu.recorded;
+        let asked = asked.get();
+        // The last counts belong to the session that ends, and to none after it.
+        if before.leader.is_some() && changes == before.changes.wrapping_add(1) {
+            Self::record_group(counting, cpu, thread, now);
+        }
+        let wanted = asked.group.as_ref().filter(|_| changes % 2 == 1);
+        // First: this is not to be counted.
+        Self::name_counted(counting, wanted);
+        let leader = cpu.change(thread, now, |pmu, own, _| {
+            if let Some(leader) = before.leader {
+                // Stale only if the kernel has detached it.
+                let _ = own.detach_all(leader);
+            }
+            wanted.and_then(|group| own.attach(pmu, group).ok())
+        });
+        cpu.recorded = Recorded {
+            changes,
+            leader,
+            period: asked.period.max(1),
+            due: now,
+        };
+        match leader {
+            Some(_) => Self::record_group(counting, cpu, thread, now),
+            None if wanted.is_some() => Self::record_nothing(),
+            None => {}
+        }
+    }
+
+    /// Says that this CPU does not count.
+    fn record_nothing() {
+        if Self::is_on::<GroupCount>() {
+            Self::record_in_place::<GroupCount>(5, |_| {});
+        }
+    }
+
+    /// Records the names of the events, unless they were recorded in this name epoch.
+    fn name_counted(counting: &Counting, group: Option<&GroupSpec>) {
+        let (Some(epoch), Some(group)) = (counting.named.due(), group) else {
+            return;
+        };
+        if !Self::is_on::<CountedEvent>() {
+            return;
+        }
+        let events = group.events();
+        let mut are_named = true;
+        for (place, event) in (0..).zip(events) {
+            let mut name = Text::EMPTY;
+            // What does not fit is cut off.
+            let _ = write!(name, "{event}");
+            are_named &= Self::record(CountedEvent {
+                place,
+                events: events.len() as u32,
+                name,
+            });
+        }
+        if are_named {
+            counting.named.named_in(epoch);
+        }
+    }
+
+    /// Records the counts of now.
+    #[inline(never)]
+    fn record_group<Q: Pmu, const N: usize, const M: usize>(
+        counting: &Counting,
+        cpu: &mut Cpu<Q, N>,
+        thread: &mut Groups<M>,
+        now: u64,
+    ) {
+        let recorded = &mut cpu.recorded;
+        // On time again, unless some had to be left out.
+        let late = now.saturating_sub(recorded.due) / recorded.period;
+        let next = recorded.due.saturating_add(recorded.period);
+        recorded.due = if late > 0 {
+            now + recorded.period
+        } else {
+            next
+        };
+        if let Some(mut asked) = counting.asked.claim() {
+            Self::name_counted(counting, asked.get().group.as_ref());
+        }
+        cpu.update(thread, now);
+        if let Some(group) = cpu.recorded_group()
+            && Self::is_on::<GroupCount>()
+        {
+            let members = group.members();
+            Self::record_in_place::<GroupCount>(5 + 2 * members.len(), |out| {
+                out.push_long(group.time_enabled);
+                out.push_long(group.time_running);
+                put_counts(out, members.len(), members.iter().map(|member| member.raw));
+            });
+        }
+    }
+
+    /// Records what this CPU's group of the session has counted, for the event of this id that was
+    /// recorded just now. [`Platform::context`] calls it; interrupts are masked.
+    pub fn event_count<Q: Pmu, const N: usize>(cpu: &Cpu<Q, N>, event: u32) -> bool {
+        if !COMPILED_IN {
+            return false;
+        }
+        let Some(group) = cpu.recorded_group() else {
+            return false;
+        };
+        let len = group.members().len();
+        Self::record_in_place::<EventCount>(3 + 2 * len, |out| {
+            out.push(event);
+            out.push(group.turns);
+            put_counts(out, len, cpu.counts_of(group));
+        })
+    }
+}
+
+/// The sequence of counts.
+#[inline(always)]
+fn put_counts(out: &mut PayloadWriter<'_>, len: usize, counts: impl Iterator<Item = u64>) {
+    out.push(len as u32);
+    counts.for_each(|count| {
+        out.push_long(count);
+    });
+}
+
+impl<P: Pmu, const N: usize> Cpu<P, N> {
+    /// The CPU's group of the session.
+    #[inline]
+    fn recorded_group(&self) -> Option<&Group> {
+        self.own().led_by(self.recorded.leader?)
+    }
+}

@@ -1,0 +1,372 @@
+//! The mode `count`: every CPU counts a group and records what it has counted.
+
+use super::*;
+use crate::count::pmu::Model;
+use crate::count::{self, Cpu, EventKind, EventSpec, Exclude, GroupSpec, Groups, Hardware};
+use crate::vocabulary::{CountedEvent, EventCount, GroupCount};
+
+static VOCABULARY: Vocabulary = crate::vocabulary![Beat, CountedEvent, GroupCount, EventCount];
+type T = Tracer<Test>;
+
+const COUNT: u32 = Mode::Count as u32;
+const CYCLES: EventKind = EventKind::Hardware(Hardware::Cycles);
+const INSTRUCTIONS: EventKind = EventKind::Hardware(Hardware::Instructions);
+/// Nanoseconds.
+const PERIOD: u64 = 1_000;
+
+/// A CPU's counters, the thread on it, and the time.
+struct Machine {
+    recorder: &'static TestRecorder,
+    cpu: Cpu<Model<2>>,
+    thread: Groups,
+    now: u64,
+}
+
+thread_local! {
+    static MACHINE: RefCell<Option<Machine>> = const { RefCell::new(None) };
+}
+
+/// What the platform does when counting begins or ends.
+pub(super) fn counting(group: Option<&GroupSpec>) -> Result<(), Refused> {
+    MACHINE.with_borrow_mut(|machine| {
+        let Some(machine) = machine else {
+            return Err(Refused::NotBuilt);
+        };
+        if let Some(group) = group {
+            count::check(machine.cpu.pmu(), group).map_err(Refused::Count)?;
+        }
+        machine.notice();
+        Ok(())
+    })
+}
+
+/// What the platform does when an event has a context.
+pub(super) fn context(event: u32) {
+    MACHINE.with_borrow(|machine| {
+        if let Some(machine) = machine
+            && machine.recorder.context(event).counts
+        {
+            T::event_count(&machine.cpu, event);
+        }
+    });
+}
+
+impl Machine {
+    fn notice(&mut self) {
+        let counting = self.recorder.counting();
+        T::count(counting, &mut self.cpu, &mut self.thread, self.now);
+    }
+}
+
+fn machine() -> &'static TestRecorder {
+    let memory = leaked(1 << 20, 2);
+    BLOCK.set(memory.control(0));
+    let recorder: &TestRecorder = Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
+    let (mut cpu, mut thread) = (Cpu::new(Model::new(48)), Groups::NONE);
+    cpu.switch_in(&mut thread, 0);
+    MACHINE.set(Some(Machine {
+        recorder,
+        cpu,
+        thread,
+        now: 0,
+    }));
+    recorder
+}
+
+fn group(kinds: &[EventKind]) -> GroupSpec {
+    let events: Vec<_> = kinds.iter().copied().map(EventSpec::of).collect();
+    GroupSpec::new(&events).unwrap()
+}
+
+/// Time passes, events happen, and the kernel ticks.
+fn tick(nanos: u64, cycles: u64, instructions: u64) {
+    MACHINE.with_borrow_mut(|machine| {
+        let machine = machine.as_mut().unwrap();
+        machine.now += nanos;
+        machine.cpu.pmu_mut().happen(CYCLES, true, cycles);
+        machine
+            .cpu
+            .pmu_mut()
+            .happen(INSTRUCTIONS, true, instructions);
+        let (cpu, thread) = (&mut machine.cpu, &mut machine.thread);
+        cpu.tick(thread, machine.now);
+        machine.notice();
+    });
+}
+
+/// All records of a channel of the first CPU: their ids and words.
+fn records(recorder: &TestRecorder, kind: ChannelKind) -> Vec<(u32, Vec<u32>)> {
+    let live = recorder.memory.live();
+    let region = Region::open(&live).unwrap();
+    let mut reader = region.channel(&live, 0, kind).unwrap();
+    let (mut all, mut scratch) = (Vec::new(), vec![0; reader.scratch_words()]);
+    while let Some(mut batch) = reader.read(&live, View::Live, &mut scratch).unwrap() {
+        while let Some(record) = batch.next_record(&VOCABULARY) {
+            all.push((record.id, record.payload.to_vec()));
+        }
+    }
+    all
+}
+
+/// The words of a record of counts: 32-bit fields as they are, then 64-bit ones.
+fn words(short: &[u32], long: &[u64]) -> Vec<u32> {
+    let long = long
+        .iter()
+        .flat_map(|word| [*word as u32, (*word >> 32) as u32]);
+    short.iter().copied().chain(long).collect()
+}
+
+/// Words of a `group_count`.
+fn group_count(enabled: u64, running: u64, counts: &[u64]) -> (u32, Vec<u32>) {
+    let mut all = words(&[], &[enabled, running]);
+    all.extend(words(&[counts.len() as u32], counts));
+    (GroupCount::ID, all)
+}
+
+#[test]
+fn a_session_counts_from_its_start_to_its_stop() {
+    let recorder = machine();
+    tick(500, 11, 22);
+    recorder
+        .set_counting(COUNT, &group(&[CYCLES, INSTRUCTIONS]), PERIOD)
+        .unwrap();
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    tick(PERIOD - 1, 100, 200);
+    tick(1, 30, 60);
+    // It is late by more than a period, and on time again from there on.
+    tick(3 * PERIOD, 1, 1);
+    tick(PERIOD - 1, 1, 1);
+    recorder.stop(COUNT).unwrap();
+    tick(PERIOD, 9, 9);
+    let names: Vec<_> = records(recorder, ChannelKind::Names);
+    let expected = [(0, "cycles"), (1, "instructions")].map(|(place, name)| {
+        let name = crate::Text::new(name);
+        let event = CountedEvent {
+            place,
+            events: 2,
+            name,
+        };
+        let (words, used) = event.encode();
+        (CountedEvent::ID, words.as_ref()[..used].to_vec())
+    });
+    assert_eq!(names, expected);
+    // The state that the platform tells at the start is another event.
+    let events = records(recorder, ChannelKind::Events);
+    let counts: Vec<_> = events
+        .iter()
+        .filter(|(id, _)| *id != Beat::ID)
+        .cloned()
+        .collect();
+    let at = |time: u64, cycles, instructions| group_count(time, time, &[cycles, instructions]);
+    assert_eq!(
+        counts,
+        [
+            at(0, 0, 0),
+            at(PERIOD, 130, 260),
+            at(4 * PERIOD, 131, 261),
+            at(5 * PERIOD - 1, 132, 262),
+        ]
+    );
+    // Another session counts from zero.
+    recorder.finish(COUNT).unwrap();
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    tick(PERIOD, 5, 6);
+    let events = records(recorder, ChannelKind::Events);
+    let counts: Vec<_> = events
+        .into_iter()
+        .filter(|(id, _)| *id != Beat::ID)
+        .collect();
+    assert_eq!(counts, [at(0, 0, 0), at(PERIOD, 5, 6)]);
+    recorder.finish(COUNT).unwrap();
+}
+
+#[test]
+fn events_carry_the_counts_that_are_asked_for() {
+    let recorder = machine();
+    recorder
+        .set_counting(COUNT, &group(&[CYCLES]), PERIOD)
+        .unwrap();
+    recorder.start(TRACE, 0, Some(&CONFIG)).unwrap();
+    assert_eq!(recorder.counts(COUNT, "beat", true), Err(Refused::Invalid));
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    assert_eq!(recorder.counts(TRACE, "beat", true), Err(Refused::Invalid));
+    for name in ["bea", "group_count", "counted_event"] {
+        assert_eq!(recorder.counts(COUNT, name, true), Err(Refused::Invalid));
+    }
+    let beat = |seq: u32| {
+        T::record(Beat { seq });
+        T::context_of::<Beat>();
+    };
+    beat(10);
+    assert_eq!(recorder.counts(COUNT, "b*", true), Ok(1));
+    tick(1, 70, 0);
+    beat(11);
+    tick(1, 8, 0);
+    beat(12);
+    assert_eq!(recorder.counts(COUNT, "beat", false), Ok(1));
+    beat(13);
+    recorder.counts(COUNT, "beat", true).unwrap();
+    recorder.stop(COUNT).unwrap();
+    beat(14);
+    let is_ours = |(id, words): &(u32, Vec<u32>)| {
+        *id == EventCount::ID || (*id == Beat::ID && words[0] >= 10)
+    };
+    let events = records(recorder, ChannelKind::Events);
+    let events: Vec<_> = events.into_iter().filter(is_ours).collect();
+    let beat = |seq| (Beat::ID, vec![seq]);
+    let count = |count| (EventCount::ID, words(&[Beat::ID, 0, 1], &[count]));
+    let expected = [
+        beat(10),
+        beat(11),
+        count(70),
+        beat(12),
+        count(78),
+        beat(13),
+        beat(14),
+    ];
+    assert_eq!(events, expected);
+    // The next session has no contexts.
+    recorder.finish(COUNT).unwrap();
+    recorder.finish(TRACE).unwrap();
+    recorder.start(TRACE, 0, Some(&CONFIG)).unwrap();
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    assert_eq!(recorder.context(Beat::ID), Context::NONE);
+    recorder.finish(COUNT).unwrap();
+    recorder.finish(TRACE).unwrap();
+}
+
+/// A thread's group takes the counters from time to time: records tell whether the session's group
+/// counted all the time between two of them.
+#[test]
+fn a_group_that_was_off_the_pmu_between_two_records_says_so() {
+    let recorder = machine();
+    recorder
+        .set_counting(COUNT, &group(&[CYCLES, INSTRUCTIONS]), PERIOD)
+        .unwrap();
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    let turns = || {
+        let before = records(recorder, ChannelKind::Events).len();
+        MACHINE.with_borrow(|machine| {
+            assert!(T::event_count(&machine.as_ref().unwrap().cpu, Beat::ID));
+        });
+        records(recorder, ChannelKind::Events)[before].1[1]
+    };
+    assert_eq!(turns(), 0);
+    tick(10, 1, 1);
+    assert_eq!(turns(), 0);
+    MACHINE.with_borrow_mut(|machine| {
+        let machine = machine.as_mut().unwrap();
+        let (cpu, now) = (&mut machine.cpu, machine.now);
+        let other = group(&[EventKind::Raw(1), EventKind::Raw(2)]);
+        let attached = cpu.change(&mut machine.thread, now, |pmu, _, of_thread| {
+            of_thread.attach(pmu, &other)
+        });
+        attached.unwrap();
+    });
+    let mut seen = vec![turns()];
+    for _ in 0..4 {
+        tick(10, 1, 1);
+        seen.push(turns());
+    }
+    // Even while it is on, and another number each time.
+    assert!(seen.iter().any(|turns| turns % 2 == 1), "{seen:?}");
+    assert!(
+        seen.iter().any(|turns| turns % 2 == 0 && *turns > 0),
+        "{seen:?}"
+    );
+    assert!(seen.is_sorted(), "{seen:?}");
+    recorder.finish(COUNT).unwrap();
+}
+
+#[test]
+fn what_cannot_be_counted_is_refused_and_nothing_runs() {
+    let recorder = machine();
+    let start = || recorder.start(COUNT, 0, Some(&CONFIG));
+    let nothing = Refused::Config(Error::Config("the events to count (none)"));
+    assert_eq!(start(), Err(nothing));
+    let three = group(&[CYCLES, INSTRUCTIONS, EventKind::Raw(1)]);
+    recorder.set_counting(COUNT, &three, PERIOD).unwrap();
+    let (needed, slots, leader) = (3, 2, CYCLES);
+    let too_many = count::Refused::TooManySlots {
+        leader,
+        needed,
+        slots,
+    };
+    assert_eq!(start(), Err(Refused::Count(too_many)));
+    assert_eq!(recorder.state(Mode::Count), State::Idle);
+    assert!(!T::is_on::<GroupCount>() && !T::is_on::<CountedEvent>());
+    // Another mode goes on when counting is refused.
+    recorder.start(TRACE, 0, Some(&CONFIG)).unwrap();
+    assert_eq!(start(), Err(Refused::Count(too_many)));
+    assert_eq!(recorder.state(Mode::Trace), State::Running);
+    assert!(T::is_on::<Beat>() && !T::is_on::<GroupCount>());
+    let one = group(&[CYCLES]);
+    assert_eq!(recorder.set_counting(TRACE, &one, 1), Err(Refused::Invalid));
+    recorder.set_counting(COUNT, &one, PERIOD).unwrap();
+    start().unwrap();
+    assert_eq!(
+        recorder.set_counting(COUNT, &one, 1),
+        Err(Refused::InProgress)
+    );
+    recorder.finish(COUNT).unwrap();
+    // A kernel that counts nothing.
+    MACHINE.set(None);
+    assert_eq!(start(), Err(Refused::NotBuilt));
+    recorder.finish(TRACE).unwrap();
+}
+
+/// A CPU whose own groups leave no room records that it does not count.
+#[test]
+fn a_cpu_without_room_for_the_group_says_so() {
+    let recorder = machine();
+    MACHINE.with_borrow_mut(|machine| {
+        let Machine {
+            cpu, thread, now, ..
+        } = machine.as_mut().unwrap();
+        cpu.change(thread, *now, |pmu, own, _| {
+            for _ in 0..4 {
+                own.attach(pmu, &group(&[CYCLES])).unwrap();
+            }
+        });
+    });
+    recorder
+        .set_counting(COUNT, &group(&[CYCLES]), PERIOD)
+        .unwrap();
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    tick(PERIOD, 1, 1);
+    let events = records(recorder, ChannelKind::Events);
+    let counts: Vec<_> = events
+        .into_iter()
+        .filter(|(id, _)| *id != Beat::ID)
+        .collect();
+    assert_eq!(counts, [group_count(0, 0, &[])]);
+    recorder.finish(COUNT).unwrap();
+}
+
+/// The word `kymo=` starts the mode, with its group and the events that carry counts.
+#[test]
+fn a_command_line_has_the_kernel_count() {
+    let recorder = machine();
+    let line = "kymo=counters=cycles:k+instructions,count_ns=7,counters_on=beat";
+    let options = Options::parse(line).unwrap();
+    recorder.start_as(&options, 0, &CONFIG).unwrap();
+    assert_eq!(recorder.state(Mode::Trace), State::Running);
+    assert_eq!(recorder.state(Mode::Count), State::Running);
+    assert!(recorder.context(Beat::ID).counts);
+    let asked = recorder.counting().group().unwrap();
+    let exclude = Exclude {
+        user: true,
+        ..Exclude::NOTHING
+    };
+    let cycles = EventSpec {
+        exclude,
+        ..EventSpec::of(CYCLES)
+    };
+    assert_eq!(asked.events(), [cycles, EventSpec::of(INSTRUCTIONS)]);
+    recorder.finish(COUNT).unwrap();
+    recorder.finish(TRACE).unwrap();
+    let options = Options::parse("kymo=mode=count").unwrap();
+    recorder.start_as(&options, 0, &CONFIG).unwrap();
+    assert_eq!(recorder.state(Mode::Trace), State::Idle);
+    recorder.finish(COUNT).unwrap();
+}

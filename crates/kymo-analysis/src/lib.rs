@@ -37,8 +37,9 @@ pub use analysis::Analysis;
 pub use expect::{ExpectError, Expectations, Found, Judge, Verdict};
 pub use histogram::Histogram;
 pub use section::{
-    ClockHealth, Contradiction, Contradictions, CpuUse, Durations, Interrupt, Lock, LockBlock,
-    LongestWait, Loss, Losses, Messages, PageFaults, ProcessFaults, Report, RunQueue, Samples,
-    SystemCall, Thread, ThreadFaults, ThreadRef, ThreadSamples, Waiter, WakeLatency, WorstWake,
+    CallCounts, ClockHealth, Contradiction, Contradictions, Counters, CpuCounts, CpuUse, Durations,
+    Interrupt, InterruptCounts, Lock, LockBlock, LongestWait, Loss, Losses, Messages, PageFaults,
+    ProcessFaults, Report, RunQueue, Samples, SystemCall, Thread, ThreadCounts, ThreadFaults,
+    ThreadRef, ThreadSamples, Waiter, WakeLatency, WorstWake,
 };
 pub use span::{Span, SpanKind};

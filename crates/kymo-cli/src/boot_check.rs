@@ -55,10 +55,11 @@ fn has_samples(trace: &Path) -> bool {
         .any(|name| name.to_string_lossy().starts_with(&prefix))
 }
 
-/// Whether samples bring this event with them.
-fn comes_with_samples(name: &str) -> bool {
-    let mut events = ALL.events().iter();
-    events.any(|event| event.name == name && Mode::Sample.records(event))
+/// Whether a mode other than `trace` brings this event with it.
+fn comes_with(modes: &[Mode], name: &str) -> bool {
+    let mut others = modes.iter().filter(|mode| **mode != Mode::Trace);
+    let event = ALL.events().iter().find(|event| event.name == name);
+    event.is_some_and(|event| others.any(|mode| mode.records(event)))
 }
 
 /// The name of the first event that was not asked for. Kernels always record the names and states
@@ -79,7 +80,7 @@ fn stray(trace: &Path, boot: &Boot) -> Option<String> {
             .iter()
             .any(|kind| stream.starts_with(kind))
             || event.name().starts_with("kymo_")
-            || boot.modes.contains(&Mode::Sample) && comes_with_samples(event.name())
+            || comes_with(&boot.modes, event.name())
     };
     let is_stray = |event: &kymo_ctf::Event| !is_extra(event) && !boot.records(event.name());
     items

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
+use kymo::count::{EventSpec, GroupSpec};
 use kymo::vocabulary::{MAX_CALLERS, SamplingDriver};
 use kymo::{Mode, Overflow};
 use kymo_capture::qemu::{self, Boot, Launch};
@@ -27,6 +28,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo record my-kernel.elf --out trace --stdin
   kymo record my-kernel.elf --out samples --mode sample --hz 10000
   kymo record my-kernel.elf --out trace --stacks sched_switch,lock_wait
+  kymo record my-kernel.elf --out trace --counters cycles,instructions --counters-on 'sys_*,sched_switch'
   kymo record --out trace -- qemu-system-riscv64 -M virt -smp 4 -m 1G -kernel my-kernel.elf -nographic
 
 The kernel selects the standard machine: QEMU's `virt` for RISC-V (64 bits) and AArch64; `q35` for x86-64, where the kernel needs a PVH entry note.
@@ -56,6 +58,8 @@ enum RecordMode {
     Trace,
     /// Where the time goes: the place of each CPU, and how it got there, at intervals.
     Sample,
+    /// How much of the hardware is used: what every CPU's counters count.
+    Count,
 }
 
 /// What makes the samples.
@@ -121,6 +125,24 @@ impl Arguments {
             let what = "KVM does not count instructions; leave --deterministic or --accel kvm out";
             return Err(Usage(what.to_owned()).into());
         }
+        let counters = self.counters.as_deref().map(counted).transpose()?;
+        let counters = counters.unwrap_or_default();
+        let counters_on = names(&self.counters_on)?;
+        let counts = !counters.is_empty() || !counters_on.is_empty();
+        if counts && modes.is_empty() {
+            modes = vec![RecordMode::Trace];
+        }
+        if counts && !modes.contains(&RecordMode::Count) {
+            modes.push(RecordMode::Count);
+        }
+        if self.counters_every.is_some() && !modes.contains(&RecordMode::Count) {
+            let what = "--counters-every is for counts; add --counters or --mode count";
+            return Err(Usage(what.to_owned()).into());
+        }
+        if !counters_on.is_empty() && !modes.contains(&RecordMode::Trace) {
+            let what = "--counters-on is for events; add --mode trace,count, or leave --mode out";
+            return Err(Usage(what.to_owned()).into());
+        }
         modes.dedup();
         Ok(Boot {
             rolling: self.rolling,
@@ -134,8 +156,25 @@ impl Arguments {
             depth: self.depth,
             driver: self.driver.map(SamplingDriver::from),
             stacks,
+            counters,
+            count_ns: self.counters_every.map(|ms| 1_000_000 * ms),
+            counters_on,
         })
     }
+}
+
+/// The names of events to count, each checked.
+fn counted(list: &str) -> anyhow::Result<Vec<String>> {
+    let mut specs = Vec::new();
+    for name in list.split(',').map(str::trim) {
+        let Some(spec) = EventSpec::from_name(name) else {
+            let what = format!("\"{name}\" cannot be counted; kymo count --list has the names");
+            return Err(Usage(what).into());
+        };
+        specs.push(spec);
+    }
+    GroupSpec::new(&specs).map_err(|refused| Usage(format!("--counters: {refused}")))?;
+    Ok(specs.iter().map(EventSpec::to_string).collect())
 }
 
 impl From<RecordMode> for Mode {
@@ -143,6 +182,7 @@ impl From<RecordMode> for Mode {
         match mode {
             RecordMode::Trace => Mode::Trace,
             RecordMode::Sample => Mode::Sample,
+            RecordMode::Count => Mode::Count,
         }
     }
 }
@@ -180,7 +220,7 @@ pub struct Arguments {
     /// `*`.
     #[arg(long, value_name = "NAMES")]
     events: Option<String>,
-    /// What to record: events, samples of where the CPUs are, or both.
+    /// What to record: events, samples of where the CPUs are, counts, or several of them.
     #[arg(long, value_delimiter = ',', value_name = "MODES")]
     mode: Vec<RecordMode>,
     /// Samples a second on each CPU.
@@ -202,6 +242,18 @@ pub struct Arguments {
     /// may end with `*`.
     #[arg(long, value_name = "NAMES")]
     stacks: Option<String>,
+    /// Have every CPU count these events as one group, besides what is recorded otherwise: names
+    /// that `kymo count --list` shows, separated by commas.
+    #[arg(long, value_name = "EVENTS")]
+    counters: Option<String>,
+    /// Milliseconds until the counts are recorded again.
+    #[arg(long, value_name = "MS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    counters_every: Option<u64>,
+    /// Record the counts with these events, too, so that `kymo report` can tell what threads,
+    /// system calls and interrupts have used: names separated by commas; a name may end with `*`.
+    #[arg(long, value_name = "NAMES")]
+    counters_on: Option<String>,
     /// Number of CPUs of the standard machine.
     #[arg(long, default_value_t = 4, conflicts_with = "command")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=512))]

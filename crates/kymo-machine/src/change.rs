@@ -4,6 +4,7 @@ use kymo::ChannelKind;
 use kymo::vocabulary::{FaultCause, IpcPath, LockKind, SwitchReason};
 
 use crate::call::CallId;
+use crate::counts::Ran;
 use crate::irq::IrqLine;
 use crate::thread::{Doing, ThreadId, Waker};
 
@@ -279,6 +280,22 @@ pub enum Change {
         id: u64,
         /// The value.
         value: i64,
+    },
+    /// What a CPU has counted since its last record of counts, in
+    /// [`Machine::counted`](crate::Machine::counted).
+    Counted {
+        /// What ran there meanwhile, as far as the events with counts tell.
+        ran: Ran,
+        /// Whether the group was on the PMU all the time; if not, nothing is known of the counts.
+        is_whole: bool,
+    },
+    /// What a CPU has counted since its session began to count, in
+    /// [`Machine::counted`](crate::Machine::counted); nothing if it cannot count the group.
+    GroupCounted {
+        /// Nanoseconds since then.
+        enabled: u64,
+        /// Nanoseconds of these during which the group was on the PMU.
+        running: u64,
     },
     /// A program set a mark.
     Mark {

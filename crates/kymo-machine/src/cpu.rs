@@ -1,5 +1,6 @@
 //! One CPU: what it runs, and the interrupts on top of it.
 
+use crate::counts::Seen;
 use crate::irq::IrqLine;
 use crate::thread::{Context, ThreadId, passed};
 
@@ -24,6 +25,8 @@ pub struct Cpu {
     /// Context of the running thread while its identity is unknown.
     pub(crate) stranger: Context,
     handlers: Vec<Handler>,
+    /// Its counts at the last event that has some.
+    pub(crate) counts: Option<Seen>,
     /// Time of the last event.
     pub(crate) last: i64,
 }
@@ -39,6 +42,11 @@ impl Cpu {
     /// Whether an interrupt's handler is open.
     pub fn is_in_interrupt(&self) -> bool {
         !self.handlers.is_empty()
+    }
+
+    /// The interrupt whose handler runs.
+    pub(crate) fn handler(&self) -> Option<IrqLine> {
+        self.handlers.last().map(|handler| handler.line)
     }
 
     pub(crate) fn enter(&mut self, line: IrqLine, time: i64) -> usize {
@@ -69,12 +77,13 @@ impl Cpu {
     }
 
     pub(crate) fn open(&self) -> usize {
-        self.handlers.len() + self.stranger.pending()
+        self.handlers.len() + self.stranger.pending() + usize::from(self.counts.is_some())
     }
 
     pub(crate) fn forget(&mut self) {
         self.current = None;
         self.handlers.clear();
+        self.counts = None;
         self.stranger.forget();
     }
 }

@@ -36,6 +36,7 @@
 
 mod call;
 mod change;
+mod counts;
 mod cpu;
 mod gap;
 mod irq;
@@ -51,6 +52,7 @@ mod understood;
 
 pub use call::{CallId, CallKey};
 pub use change::{Change, Contradiction, Named, NotIdle};
+pub use counts::Ran;
 pub use cpu::Cpu;
 pub use gap::{channel_of, records_activity};
 pub use irq::IrqLine;

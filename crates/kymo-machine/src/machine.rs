@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use crate::call::{CallId, CallKey, Calls};
 use crate::change::{Change, Contradiction, Named, NotIdle};
+use crate::counts::Counts;
 use crate::cpu::Cpu;
 use crate::gap::{self, End, Gaps};
 use crate::irq::IrqLine;
@@ -82,6 +83,7 @@ pub struct Machine {
     pub(crate) irqs: Table<Arc<str>>,
     pub(crate) users: Table<Arc<str>>,
     pub(crate) calls: Calls,
+    pub(crate) counts: Counts,
     /// Whether the trace records thread creations. If not, a number may be reused without notice.
     pub(crate) has_creations: bool,
     /// By [`NotIdle`]: whether it was found of thread 0.
@@ -281,6 +283,7 @@ impl Machine {
             + self.processes.len()
             + self.programs.len()
             + self.calls.len()
+            + self.counts.live()
             + self.irqs.len()
             + self.locks.len()
             + self.users.len()

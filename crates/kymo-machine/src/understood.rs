@@ -3,12 +3,13 @@
 use kymo::ChannelKind;
 use kymo::event::{Event, FieldSchema};
 use kymo::vocabulary::{
-    ClockBack, ClockStep, Counter, IpcReceive, IpcSend, IrqEnter, IrqExit, IrqName, LockAcquired,
-    LockFailed, LockName, LockReleased, LockWait, Mark, PageFault, PipeRead, PipeWrite,
-    ProcessExec, ProcessExit, ProcessFork, ProcessName, ProcessStateDump, QueueReceive, QueueSend,
-    RunQueue, SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup, SchedWakeupNew,
-    SessionEnd, SpanBegin, SpanEnd, SyscallEnter, SyscallExit, SyscallName, ThreadCreate,
-    ThreadExit, ThreadName, ThreadResume, ThreadState, ThreadStateDump, ThreadSuspend, UserName,
+    ClockBack, ClockStep, CountedEvent, Counter, EventCount, GroupCount, IpcReceive, IpcSend,
+    IrqEnter, IrqExit, IrqName, LockAcquired, LockFailed, LockName, LockReleased, LockWait, Mark,
+    PageFault, PipeRead, PipeWrite, ProcessExec, ProcessExit, ProcessFork, ProcessName,
+    ProcessStateDump, QueueReceive, QueueSend, RunQueue, SchedEnter, SchedExit, SchedPriority,
+    SchedSwitch, SchedWakeup, SchedWakeupNew, SessionEnd, SpanBegin, SpanEnd, SyscallEnter,
+    SyscallExit, SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadResume, ThreadState,
+    ThreadStateDump, ThreadSuspend, UserName,
 };
 
 use crate::change::{Change, Contradiction, Named};
@@ -128,6 +129,11 @@ understood! { machine, at:
         machine.calls.rename(call, &name);
         machine.change(Change::Named(Named::Call(call)))
     },
+    CountedEvent(e) => machine.counted_event(e.place(), e.name().as_deref()),
+    GroupCount(e) => {
+        machine.group_count((e.time_enabled(), e.time_running()), e.counts());
+    },
+    EventCount(e) => machine.event_count(e.turns(), e.counts(), at),
     SessionEnd(e) => if let (Some(recorded), Some(discarded)) = (e.recorded(), e.discarded()) {
         machine.change(Change::SessionEnd { recorded, discarded })
     },

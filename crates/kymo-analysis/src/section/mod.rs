@@ -5,6 +5,7 @@
 
 mod clocks;
 mod contradictions;
+mod counters;
 mod cpus;
 mod faults;
 mod interrupts;
@@ -29,6 +30,7 @@ use crate::histogram::Histogram;
 
 pub use clocks::ClockHealth;
 pub use contradictions::{Contradiction, Contradictions};
+pub use counters::{CallCounts, Counters, CpuCounts, InterruptCounts, ThreadCounts};
 pub use cpus::CpuUse;
 pub use faults::{PageFaults, ProcessFaults, ThreadFaults};
 pub use interrupts::Interrupt;
@@ -80,6 +82,8 @@ pub struct Report {
     pub messages: Vec<Messages>,
     /// Samples of where the CPUs were.
     pub samples: Option<Samples>,
+    /// What the processors' counters have counted.
+    pub counters: Option<Counters>,
     /// Events that contradict earlier ones. A correctly instrumented kernel has none.
     pub contradictions: Contradictions,
 }
@@ -197,6 +201,7 @@ pub(crate) struct Sections {
     faults: faults::Faults,
     messages: messages::Mail,
     samples: samples::Sampled,
+    counters: counters::Counted,
     contradictions: contradictions::Found,
 }
 
@@ -319,6 +324,13 @@ impl Sections {
                 self.contradictions.add(rule, machine);
             }
             Change::SessionEnd { .. } => self.losses.count(change),
+            Change::Counted { ran, is_whole } => {
+                self.counters.add(ran, is_whole, machine.counted());
+            }
+            Change::GroupCounted { enabled, running } => {
+                let counts = machine.counted();
+                self.counters.group(cpu, (enabled, running), counts);
+            }
             Change::RunQueue { cpu, len } => self.run_queues.set(cpu, len, now),
             Change::Lost { .. } => self.run_queues.lose(now),
             Change::Regained {
@@ -343,6 +355,7 @@ impl Sections {
             page_faults: self.faults.finish(end),
             messages: self.messages.finish(),
             samples: self.samples.finish(end),
+            counters: self.counters.finish(end),
             clocks: self.clocks.finish(clock),
             losses: self.losses.finish(end.events),
             contradictions: self.contradictions.finish(),
@@ -363,6 +376,7 @@ impl Sections {
             + self.faults.live()
             + self.messages.live()
             + self.samples.live()
+            + self.counters.live()
             + self.contradictions.live()
     }
 }

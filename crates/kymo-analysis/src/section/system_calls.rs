@@ -1,6 +1,7 @@
 //! System calls.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use kymo_machine::{CallId, CallKey};
 use serde::Serialize;
@@ -21,6 +22,14 @@ pub struct SystemCall {
     pub errors: u64,
     /// From entry to exit, time off CPU included.
     pub durations: Durations,
+}
+
+/// A system call's number, if the trace has numbers, and its name.
+pub(super) fn identity(key: &CallKey, name: Option<&Arc<str>>) -> (Option<u64>, Option<String>) {
+    match key {
+        CallKey::Number(id) => (Some(*id), name.map(|name| name.to_string())),
+        CallKey::Named(name) => (None, Some(name.to_string())),
+    }
 }
 
 #[derive(Debug, Default)]
@@ -67,18 +76,15 @@ impl SystemCalls {
             .filter_map(|(id, state)| Some((end.machine.call((*id)?)?, state)))
             .collect();
         calls.sort_by_key(|((key, _), state)| (Reverse(state.durations.sum()), (*key).clone()));
-        let rows = calls.into_iter().map(|((key, name), state)| SystemCall {
-            id: match key {
-                CallKey::Number(id) => Some(*id),
-                CallKey::Named(_) => None,
-            },
-            name: match key {
-                CallKey::Number(_) => name.map(|name| name.to_string()),
-                CallKey::Named(name) => Some(name.to_string()),
-            },
-            count: state.count,
-            errors: state.errors,
-            durations: Durations::of(&state.durations),
+        let rows = calls.into_iter().map(|((key, name), state)| {
+            let (id, name) = identity(key, name);
+            SystemCall {
+                id,
+                name,
+                count: state.count,
+                errors: state.errors,
+                durations: Durations::of(&state.durations),
+            }
         });
         rows.collect()
     }

@@ -58,6 +58,12 @@ pub struct Boot {
     pub driver: Option<SamplingDriver>,
     /// Names of the events that record who called their tracepoints; a name may end with `*`.
     pub stacks: Vec<String>,
+    /// What every CPU counts, as one group: names of events that counters count.
+    pub counters: Vec<String>,
+    /// Nanoseconds until the counts are recorded again; `None` leaves it to the kernel.
+    pub count_ns: Option<u64>,
+    /// Names of the events that record the counts, too; a name may end with `*`.
+    pub counters_on: Vec<String>,
 }
 
 impl Boot {
@@ -126,6 +132,21 @@ impl Boot {
             ("depth", given.depth.is_some(), self.depth.is_some()),
             ("driver", given.driver.is_some(), self.driver.is_some()),
             ("stacks", given.stacks.is_some(), !self.stacks.is_empty()),
+            (
+                "counters",
+                given.counters.is_some(),
+                !self.counters.is_empty(),
+            ),
+            (
+                "count_ns",
+                given.count_ns.is_some(),
+                self.count_ns.is_some(),
+            ),
+            (
+                "counters_on",
+                given.counters_on.is_some(),
+                !self.counters_on.is_empty(),
+            ),
         ];
         if let Some((key, ..)) = said.iter().find(|(_, given, asked)| *given && *asked) {
             return Err(contradicts(key, "the options of `kymo record` say too"));
@@ -153,6 +174,13 @@ impl Boot {
         parts.extend(self.driver.and_then(driver_word));
         if !self.stacks.is_empty() {
             parts.push(format!("stacks={}", self.stacks.join(":")));
+        }
+        if !self.counters.is_empty() {
+            parts.push(format!("counters={}", self.counters.join("+")));
+        }
+        parts.extend(self.count_ns.map(|ns| format!("count_ns={ns}")));
+        if !self.counters_on.is_empty() {
+            parts.push(format!("counters_on={}", self.counters_on.join(":")));
         }
         let added = parts.join(",");
         if added.is_empty() {

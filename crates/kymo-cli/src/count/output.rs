@@ -97,13 +97,8 @@ pub fn ratios<'c>(counts: &'c Counts<'_>) -> Vec<Ratio<'c>> {
     let mut ratios = Vec::new();
     for (at, (group, total)) in all().enumerate() {
         for (event, name) in total.events.iter().zip(&group.names) {
-            let Some(divisor) = event.event.kind.divisor() else {
+            let Some(divisor) = event.event.divisor() else {
                 continue;
-            };
-            let divisor = EventSpec {
-                kind: divisor,
-                period: 0,
-                ..event.event
             };
             let mut others = all().enumerate().filter(|(other, (_, of))| {
                 *other == at || (always_counted(total) && always_counted(of))

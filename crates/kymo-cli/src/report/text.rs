@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
-use kymo_analysis::{CpuUse, Durations, Report, Thread, ThreadRef};
+use kymo::count::{EventKind, EventSpec, Hardware, Software};
+use kymo_analysis::{Counters, CpuUse, Durations, Report, Thread, ThreadRef};
 
 use crate::dump::{escape_controls, table};
 use crate::summary::{count, missing_events, thousands};
@@ -31,6 +32,7 @@ pub fn tables(report: &Report) -> String {
     text.page_faults(report);
     text.messages(report);
     text.samples(report);
+    text.counters(report);
     text.contradictions(report);
     if text.out.len() == head && report.events > 0 {
         text.out += "No table: no event is about threads, interrupts, system calls, locks, page \
@@ -127,18 +129,21 @@ struct Text {
 // Writing to a `String` cannot fail; the results of `write!` are dropped in the functions below.
 impl Text {
     fn table<const N: usize>(&mut self, title: &str, head: [&str; N], rows: Vec<[String; N]>) {
+        let rows = rows.into_iter().map(Vec::from);
+        self.wide_table(title, head.map(str::to_owned).to_vec(), rows.collect());
+    }
+
+    /// A table whose columns depend on the trace.
+    fn wide_table(&mut self, title: &str, head: Vec<String>, rows: Vec<Vec<String>>) {
         if rows.is_empty() {
             return;
         }
         let _ = writeln!(self.out, "\n{title}\n");
-        let mut lines = vec![head.map(str::to_owned).to_vec()];
-        lines.extend(rows.into_iter().map(|row| {
-            row.map(|mut cell| {
-                escape_controls(&mut cell);
-                cell
-            })
-            .to_vec()
-        }));
+        let mut lines = vec![head];
+        lines.extend(rows);
+        for cell in lines.iter_mut().flatten() {
+            escape_controls(cell);
+        }
         for line in table(&lines).lines() {
             let _ = writeln!(self.out, "{}", line.trim_end());
         }
@@ -660,6 +665,85 @@ impl Text {
         self.table(&title, head, rows);
     }
 
+    fn counters(&mut self, report: &Report) {
+        let Some(counters) = &report.counters else {
+            return;
+        };
+        let columns = Columns::of(counters);
+        let rows = counters.cpus.iter().map(|cpu| {
+            let raw = cpu.raw.iter().map(|count| Some(*count));
+            let mut row = vec![cpu.cpu.to_string()];
+            row.extend(columns.cells(&cpu.scaled, &raw.collect::<Vec<_>>()));
+            row.push(duration(cpu.time_enabled_ns));
+            row.push(percent(cpu.time_running_ns, cpu.time_enabled_ns));
+            row
+        });
+        let rows = rows.collect();
+        let head = columns.head(&["cpu"], &["in", "counting"]);
+        let without = match counters.cpus_without.as_slice() {
+            [] => String::new(),
+            cpus => {
+                let cpus: Vec<_> = cpus.iter().map(u64::to_string).collect();
+                format!("; these CPUs could not count: {}", cpus.join(", "))
+            }
+        };
+        self.wide_table(&format!("Counters{without}"), head, rows);
+        let some = |counts: &[u64]| counts.iter().map(|count| Some(*count)).collect::<Vec<_>>();
+        let rows = counters.threads.iter().map(|of| {
+            let mut row = vec![of.thread.as_ref().map_or_else(
+                || "unknown".to_owned(),
+                |thread| name(thread.tid, thread.name.as_ref()),
+            )];
+            row.extend(columns.cells(&some(&of.counts), &some(&of.counts)));
+            row
+        });
+        let title = match counters.intervals_not_counted {
+            0 => "Counted while threads ran, without interrupts".to_owned(),
+            part => format!(
+                "Counted while threads ran, without interrupts; {} of {} intervals are missing, \
+                 for the group took turns with others",
+                thousands(part),
+                thousands(counters.intervals)
+            ),
+        };
+        self.wide_table(&title, columns.head(&["thread"], &[]), rows.collect());
+        let each = columns.each();
+        let calls = report.system_calls.iter();
+        let calls: Vec<_> = calls
+            .map(|call| (call.id, &call.name, call.count))
+            .collect();
+        let rows = counters.system_calls.iter().map(|of| {
+            let same =
+                |call: &&(Option<u64>, &Option<String>, u64)| (call.0, call.1) == (of.id, &of.name);
+            let count = calls.iter().find(same).map_or(0, |call| call.2);
+            let what = match (of.id, &of.name) {
+                (Some(id), call) => name(id, call.as_ref()),
+                (None, call) => number(call.as_ref()),
+            };
+            columns.row(what, count, &some(&of.counts))
+        });
+        let rows = rows.collect();
+        let head = columns.head(&["system call", "calls"], &[&each]);
+        self.wide_table(
+            "Counted in system calls, while their threads ran",
+            head,
+            rows,
+        );
+        let rows = counters.interrupts.iter().map(|of| {
+            let lines = report.interrupts.iter();
+            let mut same = lines.filter(|line| (line.irq, line.soft) == (of.irq, of.soft));
+            let count = same.next().map_or(0, |line| line.count);
+            let what = match of.soft {
+                true => name(format_args!("softirq {}", of.irq), of.name.as_ref()),
+                false => name(of.irq, of.name.as_ref()),
+            };
+            columns.row(what, count, &some(&of.counts))
+        });
+        let rows = rows.collect();
+        let head = columns.head(&["interrupt", "count"], &[&each]);
+        self.wide_table("Counted in interrupts", head, rows);
+    }
+
     fn contradictions(&mut self, report: &Report) {
         let rows = report.contradictions.counts.iter().map(|(rule, count)| {
             let first = report
@@ -686,6 +770,96 @@ impl Text {
 }
 
 /// Time spent blocked, and the lock that took most of it.
+/// The columns of a table of counts: the events, and what is made of two of them.
+struct Columns {
+    names: Vec<String>,
+    /// Heading, dividend, divisor, and whether it is a share.
+    ratios: Vec<(String, usize, usize, bool)>,
+}
+
+impl Columns {
+    fn of(counters: &Counters) -> Columns {
+        let names = counters.events.iter();
+        let specs: Vec<_> = names
+            .map(|name| EventSpec::from_name(name.as_deref()?))
+            .collect();
+        let mut ratios = Vec::new();
+        for (dividend, event) in specs.iter().enumerate() {
+            let Some(by) = event.and_then(EventSpec::divisor) else {
+                continue;
+            };
+            if let Some(divisor) = specs.iter().position(|event| *event == Some(by)) {
+                let is_share = by.kind != EventKind::Hardware(Hardware::Cycles);
+                let heading = match is_share {
+                    true => format!("of {by}"),
+                    false => "IPC".to_owned(),
+                };
+                ratios.push((heading, dividend, divisor, is_share));
+            }
+        }
+        let clock = |event: &EventSpec| {
+            matches!(
+                event.kind,
+                EventKind::Software(Software::CpuClock | Software::TaskClock)
+            )
+        };
+        let names = counters.events.iter().zip(&specs).enumerate();
+        let names = names.map(|(place, (name, spec))| match (name, spec) {
+            (Some(name), Some(spec)) if clock(spec) => format!("{name} (ns)"),
+            (Some(name), _) => name.clone(),
+            (None, _) => format!("event {place}"),
+        });
+        Columns {
+            names: names.collect(),
+            ratios,
+        }
+    }
+
+    fn head(&self, before: &[&str], after: &[&str]) -> Vec<String> {
+        let before = before.iter().map(|&name| name.to_owned());
+        let ratios = self.ratios.iter().map(|(heading, ..)| heading.clone());
+        let after = after.iter().map(|&name| name.to_owned());
+        let names = self.names.iter().cloned();
+        before.chain(names).chain(ratios).chain(after).collect()
+    }
+
+    /// The heading of how much of the first event there is each time.
+    fn each(&self) -> String {
+        let first = self.names.first().map_or("", String::as_str);
+        format!("{first} each")
+    }
+
+    /// The counts, and ratios of the raw ones.
+    fn cells(&self, counts: &[Option<u64>], raw: &[Option<u64>]) -> Vec<String> {
+        let count = |place| counts.get(place).copied().flatten();
+        let shown = (0..self.names.len()).map(|place| number(count(place).map(thousands)));
+        let raw = |place: &usize| raw.get(*place).copied().flatten();
+        let ratios = self.ratios.iter().map(|(_, dividend, divisor, is_share)| {
+            let (Some(part), Some(whole @ 1..)) = (raw(dividend), raw(divisor)) else {
+                return "-".to_owned();
+            };
+            match is_share {
+                true => percent(part, whole),
+                false => format!("{:.2}", part as f64 / whole as f64),
+            }
+        });
+        shown.chain(ratios).collect()
+    }
+
+    /// A row about something that happened so many times.
+    fn row(&self, what: String, times: u64, counts: &[Option<u64>]) -> Vec<String> {
+        let mut row = vec![what, thousands(times)];
+        row.extend(self.cells(counts, counts));
+        let first = counts.first().copied().flatten();
+        row.push(number(
+            first
+                .and_then(|first| first.checked_div(times))
+                .map(thousands),
+        ));
+        row
+    }
+}
+
 fn blocked(thread: &Thread) -> String {
     let mut text = time_spent(thread.blocked_ns);
     if let Some(most) = thread.blocked_on.first() {

@@ -1,10 +1,13 @@
 //! `kernels/demo` counts loops of known length with its processors' counters.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kymo_ctf::{Event, Item, Trace, Value};
 use kymo_e2e::demo::{AARCH64, ARCHES, Arch, RISCV64};
-use kymo_e2e::run;
+use kymo_e2e::{babeltrace, kymo, run, scratch};
 
 /// What the workload prints of one event: the group, the event, the loop's length, and the counts.
 #[derive(Debug, PartialEq)]
@@ -147,5 +150,187 @@ fn groups_that_take_turns_are_scaled_to_the_truth() {
         let truth = if is_of_programs { 0.0 } else { enabled };
         assert!((scaled - truth).abs() <= 0.03 * enabled, "{line}");
         assert!((raw - truth * share).abs() <= 0.03 * enabled, "{line}");
+    }
+}
+
+/// The group of the sessions below: each instruction takes a cycle and a nanosecond.
+const GROUP: [&str; 5] = [
+    "instructions",
+    "cycles",
+    "context-switches",
+    "system-calls",
+    "interrupts",
+];
+
+/// Records a workload with counts, and gives the trace.
+fn recorded(arch: &Arch, name: &str, append: &str, options: &[&str]) -> PathBuf {
+    let trace = scratch(&format!("{name}-{}", arch.name)).join("trace");
+    let mut command = kymo([
+        "record".as_ref(),
+        arch.kernel().as_os_str(),
+        "--out".as_ref(),
+    ]);
+    command
+        .arg(&trace)
+        .args(["--cpus", "3", "--deterministic", "--append", append])
+        .args(options);
+    run(&mut command, 0);
+    trace
+}
+
+fn report(trace: &Path) -> serde_json::Value {
+    let output = run(
+        &mut kymo(["report".as_ref(), "--json".as_ref(), trace.as_os_str()]),
+        0,
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn events(trace: &Path) -> Vec<Event> {
+    let items = Trace::open(trace).unwrap().events();
+    let events = items.filter_map(|item| match item.unwrap() {
+        Item::Event(event) => Some(event),
+        _ => None,
+    });
+    events.collect()
+}
+
+/// The counts of a record.
+fn counts(event: &Event) -> Vec<u64> {
+    let Some(Value::Array(counts)) = event.fields.get("counts") else {
+        panic!("{event:?}");
+    };
+    counts.iter().filter_map(Value::as_u64).collect()
+}
+
+/// V-14, N-18: a session's snapshots tell what each CPU has counted: as many switches, system calls
+/// and interrupts as the trace has, and as many instructions as nanoseconds.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn a_session_counts_what_its_trace_shows() {
+    for arch in [RISCV64, AARCH64] {
+        let group = GROUP.join(",");
+        let options = ["--counters", &group, "--counters-every", "1"];
+        let trace = recorded(
+            &arch,
+            "count-session",
+            "workload=ipc rounds=200 tick_us=500",
+            &options,
+        );
+        babeltrace::compare(&trace);
+        // By CPU: the first and the last counts, and the trace's own count of events between them.
+        type Of = (Vec<u64>, Vec<u64>, [u64; 3], u64);
+        let mut cpus: BTreeMap<u64, Of> = BTreeMap::new();
+        let mut since: BTreeMap<u64, [u64; 3]> = BTreeMap::new();
+        for event in events(&trace) {
+            let Some(cpu) = event.cpu() else { continue };
+            let seen = since.entry(cpu).or_default();
+            match event.name() {
+                "sched_switch" => seen[0] += 1,
+                "sys_enter" => seen[1] += 1,
+                "irq_handler_entry" => seen[2] += 1,
+                "group_count" => {
+                    let now = counts(&event);
+                    assert_eq!(now.len(), GROUP.len());
+                    let of = cpus.entry(cpu).or_insert_with(|| {
+                        *seen = [0; 3];
+                        (now.clone(), now.clone(), [0; 3], 0)
+                    });
+                    (of.1, of.2) = (now, *seen);
+                    of.3 += 1;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(cpus.len(), 3);
+        let report = report(&trace);
+        let counters = &report["counters"];
+        assert_eq!(counters["events"], serde_json::json!(GROUP));
+        for (row, (cpu, (first, last, seen, snapshots))) in
+            counters["cpus"].as_array().unwrap().iter().zip(&cpus)
+        {
+            assert!(*snapshots > 3, "{snapshots} on CPU {cpu}");
+            let counted: Vec<u64> = last.iter().zip(first).map(|(b, a)| b - a).collect();
+            assert_eq!(counted[2..], *seen, "CPU {cpu} of {}", arch.name);
+            assert!(seen.iter().all(|seen| *seen > 0), "{seen:?}");
+            assert_eq!(row["raw"], serde_json::json!(counted));
+            assert_eq!(row["scaled"], row["raw"], "nothing else was counted");
+            let nanos = row["time_running_ns"].as_u64().unwrap();
+            for same in &counted[..2] {
+                let off = same.abs_diff(nanos) as f64 / nanos as f64;
+                assert!(
+                    off < 0.03,
+                    "{same} in {nanos} ns on CPU {cpu} of {}",
+                    arch.name
+                );
+            }
+        }
+    }
+}
+
+/// The counts that events carry tell whose they are: what threads and interrupts have counted adds
+/// up to what the CPUs have, and a system call's part is that of its instructions.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn threads_calls_and_interrupts_share_the_counts() {
+    for arch in [RISCV64, AARCH64] {
+        let options = [
+            "--counters",
+            "instructions,cycles",
+            "--counters-on",
+            "sched_switch,sys_*,irq_*",
+        ];
+        let trace = recorded(&arch, "count-events", "workload=ipc rounds=200", &options);
+        babeltrace::compare(&trace);
+        let report = report(&trace);
+        let counters = &report["counters"];
+        let sum = |table: &str, counts: &str| -> u64 {
+            let rows = counters[table].as_array().unwrap().iter();
+            rows.map(|row| row[counts][0].as_u64().unwrap()).sum()
+        };
+        let whole = sum("cpus", "raw");
+        let shared = sum("threads", "counts") + sum("interrupts", "counts");
+        assert!(shared <= whole, "{shared} of {whole}");
+        assert!(shared * 100 > whole * 97, "{shared} of {whole}");
+        assert_eq!(counters["intervals_not_counted"], 0);
+        assert!(sum("system_calls", "counts") < sum("threads", "counts"));
+        // A call's time, its thread always running, is its instructions.
+        let calls = report["system_calls"].as_array().unwrap();
+        let call = calls.iter().find(|call| call["name"] == "send").unwrap();
+        let rows = counters["system_calls"].as_array().unwrap();
+        let counted = rows.iter().find(|row| row["name"] == "send").unwrap();
+        let (nanos, counted) = (&call["durations"]["total_ns"], &counted["counts"][0]);
+        let (nanos, counted) = (nanos.as_u64().unwrap(), counted.as_u64().unwrap());
+        assert!(counted > 0 && counted < nanos, "{counted} in {nanos} ns");
+        let text = run(&mut kymo(["report".as_ref(), trace.as_os_str()]), 0).stdout;
+        let text = String::from_utf8(text).unwrap();
+        for title in [
+            "Counters",
+            "Counted while threads ran",
+            "Counted in system calls",
+        ] {
+            assert!(text.contains(&format!("\n{title}")), "{title}");
+        }
+        assert!(text.contains("instructions each"), "{text}");
+    }
+}
+
+/// A kernel refuses what its processors cannot count, in one sentence.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn a_session_that_cannot_count_does_not_start() {
+    for arch in ARCHES.iter().filter(|arch| arch.name == "x86_64") {
+        let trace = scratch("count-refused").join("trace");
+        let mut command = kymo([
+            "record".as_ref(),
+            arch.kernel().as_os_str(),
+            "--out".as_ref(),
+        ]);
+        command.arg(&trace).args(["--counters", "cycles"]);
+        let output = command.output().unwrap();
+        assert_ne!(output.status.code(), Some(0));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let sentence = "the group led by cycles needs 1 PMU slots, and the PMU has 0";
+        assert!(text.contains(sentence), "{text}");
     }
 }

@@ -269,7 +269,7 @@ fn a_session_counts_what_its_trace_shows() {
 }
 
 /// The counts that events carry tell whose they are: what threads and interrupts have counted adds
-/// up to what the CPUs have, and a system call's part is that of its instructions.
+/// up to what the CPUs have between these events, and a system call's part is that of its instructions.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn threads_calls_and_interrupts_share_the_counts() {
@@ -288,10 +288,19 @@ fn threads_calls_and_interrupts_share_the_counts() {
             let rows = counters[table].as_array().unwrap().iter();
             rows.map(|row| row[counts][0].as_u64().unwrap()).sum()
         };
-        let whole = sum("cpus", "raw");
+        // By CPU: from the first event with counts to the last one.
+        let mut spans: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for event in events(&trace) {
+            if event.name() == "event_count" {
+                let now = counts(&event)[0];
+                spans.entry(event.cpu().unwrap()).or_insert((now, now)).1 = now;
+            }
+        }
+        assert_eq!(spans.len(), 3);
+        let whole: u64 = spans.values().map(|(first, last)| last - first).sum();
         let shared = sum("threads", "counts") + sum("interrupts", "counts");
-        assert!(shared <= whole, "{shared} of {whole}");
-        assert!(shared * 100 > whole * 97, "{shared} of {whole}");
+        assert_eq!(shared, whole);
+        assert!(whole <= sum("cpus", "raw"));
         assert_eq!(counters["intervals_not_counted"], 0);
         assert!(sum("system_calls", "counts") < sum("threads", "counts"));
         // A call's time, its thread always running, is its instructions.

@@ -355,7 +355,7 @@ impl<P: Platform> Tracer<P> {
         unsafe { P::Reserve::record_masked::<P, Sample>(<Sample as Event>::ID, words) }
     }
 
-    /// Records who called a tracepoint. [`Platform::stack`] passes its own arguments on to this.
+    /// Records who called a tracepoint. [`Platform::context`] passes its own arguments on to this.
     #[inline]
     pub fn event_stack<const CPUS: usize>(
         sampler: &Sampler<CPUS>,

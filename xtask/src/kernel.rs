@@ -81,7 +81,7 @@ pub(crate) fn images(
         |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
     let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
     type Image<'a> = (&'static str, &'a dyn Fn() -> Result<PathBuf>);
-    let images: [Image<'_>; 15] = [
+    let images: [Image<'_>; 16] = [
         ("KYMO_HELLO", &|| hello(toolchain)),
         ("KYMO_DEMO_RISCV64", &|| demo(RISCV64, toolchain)),
         ("KYMO_DEMO_X86_64", &|| demo(X86_64, toolchain)),
@@ -100,6 +100,7 @@ pub(crate) fn images(
         ("KYMO_PROBES_RISCV32", &|| probes(RISCV32)),
         ("KYMO_MEASURE_RISCV64", &|| measure(RISCV64, toolchain)),
         ("KYMO_MEASURE_RISCV32", &|| measure(RISCV32, toolchain)),
+        ("KYMO_MEASURE_AARCH64", &|| measure(AARCH64, toolchain)),
         ("KYMO_STRESS_RISCV64", &|| stress(RISCV64)),
         ("KYMO_STRESS_RISCV32", &|| stress(RISCV32)),
         ("KYMO_STRESS_X86_64", &|| stress(X86_64)),
@@ -174,7 +175,8 @@ fn build(name: &str, triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
 pub(crate) fn clippy(name: &str) -> Result<()> {
     let triples: &[&str] = match name {
         "stress" => &[RISCV64, RISCV32, X86_64],
-        "probes" | "guide" => &[RISCV64, RISCV32],
+        "probes" => &[RISCV64, RISCV32, AARCH64],
+        "guide" => &[RISCV64, RISCV32],
         "demo" | "demo/user" => &[RISCV64, X86_64, AARCH64],
         _ => &[RISCV64],
     };

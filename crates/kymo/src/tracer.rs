@@ -509,6 +509,8 @@ mod tests {
         record_in_every_way::<Masked<NoInterrupts>>();
         #[cfg(target_arch = "x86_64")]
         record_in_every_way::<crate::arch::x86_64::TscCas>();
+        #[cfg(target_arch = "aarch64")]
+        record_in_every_way::<crate::arch::aarch64::CounterCas>();
     }
 
     /// A record made in place that another one interrupts: both are whole.

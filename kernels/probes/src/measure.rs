@@ -1,9 +1,9 @@
 //! Runs every probe `ON` times during a session and `OFF` times after it, for QEMU's plugin to
-//! count (tests/e2e/tests/cost.rs). On RISC-V this is a kernel of one hart, on x86-64 a Linux
-//! program.
+//! count (tests/e2e/tests/cost.rs). On RISC-V and AArch64 this is a kernel of one CPU, on x86-64 a
+//! Linux program.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
-#[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
+#[cfg(target_os = "none")]
 mod counters;
 mod probes;
 
@@ -40,7 +40,7 @@ fn measure() -> bool {
         return false;
     };
     Stack::prepare();
-    #[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
+    #[cfg(target_os = "none")]
     if !counters::prepare() {
         return false;
     }
@@ -66,8 +66,9 @@ fn call(times: u32) {
         let probe = core::hint::black_box(probe);
         (0..times).for_each(|turn| probe(turn, turn + 1));
     }
-    #[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
+    #[cfg(target_os = "none")]
     for probe in [
+        counters::kymo_probe_read_bare,
         counters::kymo_probe_read_registers,
         counters::kymo_probe_read_group,
     ] {
@@ -104,6 +105,37 @@ mod start {
         };
         // SAFETY: the device's only register is at this address on `virt`, and there is no paging.
         unsafe { (0x10_0000 as *mut u32).write_volatile(word) };
+        loop {
+            core::hint::spin_loop();
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod start {
+    use core::arch::asm;
+
+    core::arch::global_asm!(
+        ".section .text.entry, \"ax\"",
+        ".globl _start",
+        "_start:",
+        "adrp x1, stack_top",
+        "add x1, x1, :lo12:stack_top",
+        "mov sp, x1",
+        "bl {main}",
+        main = sym main,
+    );
+
+    extern "C" fn main() -> ! {
+        const EXIT_EXTENDED: u32 = 0x20;
+        const APPLICATION_EXIT: usize = 0x2_0026;
+        // The pointer at which `tpidr_el1` points.
+        let block = super::REGION.control(0);
+        // SAFETY: there is one CPU, and `block` outlives all calls, as this does not return.
+        unsafe { asm!("msr tpidr_el1, {}", in(reg) &raw const block) };
+        let reason = [APPLICATION_EXIT, usize::from(!super::measure())];
+        // SAFETY: QEMU's semihosting reads the two words, and exits with the second.
+        unsafe { asm!("hlt 0xf000", inlateout("w0") EXIT_EXTENDED => _, in("x1") reason.as_ptr()) };
         loop {
             core::hint::spin_loop();
         }

@@ -55,6 +55,21 @@ unsafe impl Platform for Probe {
     fn synchronize() {}
 }
 
+// SAFETY: measure.rs sets `tpidr_el1` before anything records, there is one CPU, and interrupts stay
+// masked.
+#[cfg(target_arch = "aarch64")]
+unsafe impl Platform for Probe {
+    type Reserve = kymo::arch::aarch64::CounterCas;
+    type Local = kymo::platform::ByPointer<kymo::arch::aarch64::AtTpidr<0>>;
+
+    #[inline(always)]
+    fn clock() -> u64 {
+        kymo::arch::aarch64::time()
+    }
+
+    fn synchronize() {}
+}
+
 // SAFETY: measure.rs sets `gs` before anything records, and there is one thread.
 #[cfg(target_arch = "x86_64")]
 unsafe impl Platform for Probe {
@@ -144,10 +159,10 @@ impl Stack {
     /// The frame pointer of a chain of so many callers.
     fn pointer(&self, callers: usize) -> usize {
         // RISC-V's points behind the words, that of others at them.
-        let behind = if cfg!(target_arch = "x86_64") {
-            0
-        } else {
+        let behind = if cfg!(any(target_arch = "riscv64", target_arch = "riscv32")) {
             size_of::<[usize; 2]>()
+        } else {
+            0
         };
         self.start() + (FRAMES - callers) * size_of::<[usize; 2]>() + behind
     }

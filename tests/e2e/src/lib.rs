@@ -5,6 +5,7 @@
 //! (the `kymo` command), and others; see `xtask/src/kernel.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod aarch64;
 pub mod babeltrace;
 pub mod demo;
 pub mod guest;

@@ -37,11 +37,29 @@ struct Budget {
 enum Arch {
     Riscv64,
     Riscv32,
+    Aarch64,
     X86_64,
 }
 
 impl Arch {
-    /// Whether its probes can be built here: RISC-V everywhere, x86-64 only on x86-64.
+    const ALL: [Arch; 4] = [Arch::Riscv64, Arch::Riscv32, Arch::Aarch64, Arch::X86_64];
+
+    /// Its name in `budgets.toml`.
+    fn name(self) -> &'static str {
+        match self {
+            Arch::Riscv64 => "riscv64",
+            Arch::Riscv32 => "riscv32",
+            Arch::Aarch64 => "aarch64",
+            Arch::X86_64 => "x86_64",
+        }
+    }
+
+    fn named(name: &str) -> Arch {
+        let arch = Arch::ALL.into_iter().find(|arch| arch.name() == name);
+        arch.unwrap_or_else(|| panic!("there are no probes for {name}"))
+    }
+
+    /// Whether its probes can be built here: x86-64's only on x86-64, the others everywhere.
     fn is_here(self) -> bool {
         self != Arch::X86_64 || cfg!(target_arch = "x86_64")
     }
@@ -53,14 +71,8 @@ fn budgets() -> Vec<Budget> {
     let entries = table["event"].as_array().unwrap().iter();
     let budget = |entry: &toml::Value| {
         let number = |key: &str| entry[key].as_integer().unwrap() as usize;
-        let arch = match entry["arch"].as_str().unwrap() {
-            "riscv64" => Arch::Riscv64,
-            "riscv32" => Arch::Riscv32,
-            "x86_64" => Arch::X86_64,
-            other => panic!("there are no probes for {other}"),
-        };
         Budget {
-            arch,
+            arch: Arch::named(entry["arch"].as_str().unwrap()),
             probe: entry["probe"].as_str().unwrap().to_owned(),
             what: entry["what"].as_str().unwrap().to_owned(),
             instructions: number("instructions"),
@@ -103,6 +115,17 @@ impl Instruction {
 
     /// Numbers of its loads and stores.
     fn memory(&self, arch: Arch) -> (usize, usize) {
+        if arch == Arch::Aarch64 {
+            return match self.mnemonic() {
+                "load" | "load-exclusive" => (1, 0),
+                "load-pair" => (2, 0),
+                "store" => (0, 1),
+                "store-pair" => (0, 2),
+                // It compares what is there.
+                "store-exclusive" => (1, 1),
+                _ => (0, 0),
+            };
+        }
         if arch != Arch::X86_64 {
             let loads = self.is_one_of(&["lb", "lbu", "lh", "lhu", "lw", "lwu", "ld"]);
             let stores = self.is_one_of(&["sb", "sh", "sw", "sd"]);
@@ -131,6 +154,48 @@ impl Instruction {
 /// The instructions of one function up to its first `ret`: the hot path, if nothing in it jumps and
 /// every branch leads to that `ret` or past it.
 fn hot_path(arch: Arch, symbol: &str) -> Vec<Instruction> {
+    let mut path = Vec::new();
+    for instruction in disassembled(arch, symbol) {
+        assert!(
+            !instruction.is_one_of(&[
+                "j", "jr", "jal", "jalr", "jmp", "call", "tail", "unimp", "ud2"
+            ]),
+            "{symbol} jumps in its hot path: {}",
+            instruction.text
+        );
+        let end = instruction.mnemonic() == "ret";
+        let address = instruction.address;
+        path.push(instruction);
+        if end {
+            let mut branches = path.iter().enumerate();
+            let stays = branches.all(|(index, branch)| match branch.target() {
+                Some(target) => target >= address || retries(&path[..index]),
+                None => true,
+            });
+            assert!(
+                stays,
+                "{symbol} has a loop or a block in its hot path:\n{}",
+                listing(&path)
+            );
+            return path;
+        }
+    }
+    panic!("{symbol} has no ret:\n{}", listing(&path));
+}
+
+/// Whether a branch behind these instructions may lead back, because it retries a swap or an
+/// addition that failed.
+fn retries(before: &[Instruction]) -> bool {
+    let is = |from_end: usize, mnemonic: &str| {
+        let at = before.len().checked_sub(from_end);
+        at.is_some_and(|at| before[at].mnemonic() == mnemonic)
+    };
+    // AArch64 compares what it has loaded in between.
+    is(1, "cmpxchg") || is(1, "store-exclusive") || is(2, "load-exclusive")
+}
+
+/// The instructions of a function, and perhaps of those behind it.
+fn disassembled(arch: Arch, symbol: &str) -> Vec<Instruction> {
     let mut objdump = match arch {
         Arch::Riscv64 | Arch::Riscv32 => {
             let mut objdump = Command::new("riscv64-unknown-elf-objdump");
@@ -144,6 +209,12 @@ fn hot_path(arch: Arch, symbol: &str) -> Vec<Instruction> {
                 .arg(built(probes));
             objdump
         }
+        Arch::Aarch64 => {
+            let image = built("KYMO_MEASURE_AARCH64");
+            let code = kymo_e2e::aarch64::disassembled(&image, symbol).into_iter();
+            let instruction = |(address, text)| Instruction { address, text };
+            return code.map(instruction).collect();
+        }
         Arch::X86_64 => {
             let mut objdump = Command::new("objdump");
             objdump.arg(built("KYMO_HOST_PROBES"));
@@ -153,45 +224,13 @@ fn hot_path(arch: Arch, symbol: &str) -> Vec<Instruction> {
     objdump.args(["--disassemble", "--no-show-raw-insn"]);
     let text = String::from_utf8(run(&mut objdump, 0).stdout).unwrap();
     let head = format!("<{symbol}>:");
-    let mut path = Vec::new();
-    for line in text
-        .lines()
-        .skip_while(|line| !line.ends_with(&head))
-        .skip(1)
-    {
-        let Some((address, text)) = line.split_once(':') else {
-            break;
-        };
-        let address = u64::from_str_radix(address.trim(), 16).unwrap();
-        let instruction = Instruction {
-            address,
-            text: text.trim().to_owned(),
-        };
-        assert!(
-            !instruction.is_one_of(&[
-                "j", "jr", "jal", "jalr", "jmp", "call", "tail", "unimp", "ud2"
-            ]),
-            "{symbol} jumps in its hot path: {text}"
-        );
-        let end = instruction.mnemonic() == "ret";
-        path.push(instruction);
-        if end {
-            // The only branch back that is allowed retries a failed compare-and-swap.
-            let retry = path
-                .windows(2)
-                .find(|pair| pair[0].mnemonic() == "cmpxchg")
-                .and_then(|pair| pair[1].target());
-            let mut targets = path.iter().filter_map(Instruction::target);
-            let stays = targets.all(|target| target >= address || Some(target) == retry);
-            assert!(
-                stays,
-                "{symbol} has a loop or a block in its hot path:\n{}",
-                listing(&path)
-            );
-            return path;
-        }
-    }
-    panic!("{symbol} has no ret:\n{}", listing(&path));
+    let lines = text.lines().skip_while(|line| !line.ends_with(&head));
+    let instructions = lines.skip(1).map_while(|line| line.split_once(':'));
+    let instruction = |(address, text): (&str, &str)| Instruction {
+        address: u64::from_str_radix(address.trim(), 16).unwrap(),
+        text: text.trim().to_owned(),
+    };
+    instructions.map(instruction).collect()
 }
 
 fn listing(path: &[Instruction]) -> String {
@@ -299,6 +338,7 @@ fn measured(arch: Arch, folder: &Path) -> BTreeMap<String, Histograms> {
     let program = built(match arch {
         Arch::Riscv64 => "KYMO_MEASURE_RISCV64",
         Arch::Riscv32 => "KYMO_MEASURE_RISCV32",
+        Arch::Aarch64 => "KYMO_MEASURE_AARCH64",
         Arch::X86_64 => "KYMO_HOST_MEASURE",
     });
     let image = fs::read(&program).unwrap();
@@ -322,6 +362,7 @@ fn measured(arch: Arch, folder: &Path) -> BTreeMap<String, Histograms> {
     let mut command = match arch {
         Arch::Riscv64 => Command::new("qemu-system-riscv64"),
         Arch::Riscv32 => Command::new("qemu-system-riscv32"),
+        Arch::Aarch64 => Command::new("qemu-system-aarch64"),
         Arch::X86_64 => Command::new("qemu-x86_64"),
     };
     if arch != Arch::X86_64 {
@@ -334,6 +375,9 @@ fn measured(arch: Arch, folder: &Path) -> BTreeMap<String, Histograms> {
     }
     if arch == Arch::Riscv32 {
         command.args(["-bios", "none"]);
+    }
+    if arch == Arch::Aarch64 {
+        command.args(["-cpu", "cortex-a72", "-semihosting"]);
     }
     command.arg("-plugin").arg(plugin);
     if arch == Arch::X86_64 {
@@ -411,10 +455,7 @@ fn check_measured(budget: &Budget, histograms: &Histograms) -> Result<String, St
 fn every_event_keeps_to_its_budget_while_it_runs() {
     let folder = scratch("cost-measured");
     let budgets = budgets();
-    for arch in [Arch::Riscv64, Arch::Riscv32, Arch::X86_64]
-        .into_iter()
-        .filter(|arch| arch.is_here())
-    {
+    for arch in Arch::ALL.into_iter().filter(|arch| arch.is_here()) {
         let measured = measured(arch, &folder);
         for budget in budgets.iter().filter(|budget| budget.arch == arch) {
             match check_measured(budget, &measured[&budget.probe]) {
@@ -471,11 +512,8 @@ fn a_sample_keeps_to_its_budget() {
     let table: toml::Table = fs::read_to_string(path).unwrap().parse().unwrap();
     let folder = scratch("cost-sample");
     let mut over = String::new();
-    for (arch, name) in [
-        (Arch::Riscv64, "riscv64"),
-        (Arch::Riscv32, "riscv32"),
-        (Arch::X86_64, "x86_64"),
-    ] {
+    for arch in Arch::ALL {
+        let name = arch.name();
         if !arch.is_here() {
             println!("not counted on this machine, which is no x86-64");
             continue;
@@ -511,21 +549,20 @@ fn reading_a_group_keeps_to_its_budget() {
     for budget in table["group_read"].as_array().unwrap() {
         let number = |key: &str| budget[key].as_integer().unwrap() as u64;
         let name = budget["arch"].as_str().unwrap();
-        let arch = match name {
-            "riscv64" => Arch::Riscv64,
-            "riscv32" => Arch::Riscv32,
-            other => panic!("groups are not read on {other}"),
-        };
-        let measured = measured(arch, &folder);
+        let measured = measured(Arch::named(name), &folder);
         let of = |probe: &str| median(&measured[probe][0]);
         let (group, registers) = (of("kymo_probe_read_group"), of("kymo_probe_read_registers"));
+        let bare = of("kymo_probe_read_bare");
         let text = format!(
-            "{name}: {group} instructions ({}) for a group, {registers} ({}) for its registers\n",
+            "{name}: {group} instructions ({}) for a group, {registers} ({}) for its registers, \
+             {bare} ({}) for constant ones\n",
             number("instructions"),
             number("registers"),
+            number("bare"),
         );
         print!("{text}");
-        let is_as_said = group == number("instructions") && registers == number("registers");
+        let found = [group, registers, bare];
+        let is_as_said = found == ["instructions", "registers", "bare"].map(number);
         if !is_as_said || group > 3 * registers {
             over.push_str(&text);
         }

@@ -7,6 +7,8 @@ pub mod riscv;
 #[cfg(target_arch = "x86_64")]
 pub mod x86_64;
 
+#[cfg(all(target_arch = "aarch64", not(any(miri, all(test, loom)))))]
+pub(crate) use aarch64::local;
 #[cfg(all(target_arch = "x86_64", not(any(miri, all(test, loom)))))]
 pub(crate) use x86_64::local;
 
@@ -50,7 +52,11 @@ pub(crate) fn frame_pointer() -> usize {
 /// the full atomic one, and so do the models, and Miri, which does not interpret assembly.
 #[cfg(all(
     target_pointer_width = "64",
-    any(not(target_arch = "x86_64"), miri, all(test, loom))
+    any(
+        not(any(target_arch = "x86_64", target_arch = "aarch64")),
+        miri,
+        all(test, loom)
+    )
 ))]
 pub(crate) mod local {
     use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};

@@ -6,8 +6,9 @@ use core::mem::offset_of;
 
 use crate::ring::layout::{COMPACT_IDS, Control, MEDIUM, ReserveKind};
 use crate::ring::local::{ControlPointer, Local};
+use crate::ring::local_cas::{self, pack, slow_short};
 use crate::ring::payload::Payload;
-use crate::ring::{Environment, RecordType, Reserve, local_cas, without_ring};
+use crate::ring::{Environment, RecordType, Reserve, without_ring};
 
 /// The time stamp counter. Not ordered against other instructions; its rate is constant where CPUID
 /// says "invariant TSC".
@@ -141,35 +142,35 @@ fn write_declared<N: Environment, R: RecordType>(
             [] => write_words!(
                 block,
                 (const const { declared_id::<R>() }),
-                { return slow::<N>(0, 0, 0, 0, control, pack(id, 0)) },
+                { return slow_short::<N>(0, 0, 0, 0, control, pack(id, 0)) },
                 [],
                 1
             ),
             [a] => write_words!(
                 block,
                 (const const { declared_id::<R>() }),
-                { return slow::<N>(a, 0, 0, 0, control, pack(id, 1)) },
+                { return slow_short::<N>(a, 0, 0, 0, control, pack(id, 1)) },
                 [a: 4],
                 2
             ),
             [a, b] => write_words!(
                 block,
                 (const const { declared_id::<R>() }),
-                { return slow::<N>(a, b, 0, 0, control, pack(id, 2)) },
+                { return slow_short::<N>(a, b, 0, 0, control, pack(id, 2)) },
                 [a: 4, b: 8],
                 3
             ),
             [a, b, c] => write_words!(
                 block,
                 (const const { declared_id::<R>() }),
-                { return slow::<N>(a, b, c, 0, control, pack(id, 3)) },
+                { return slow_short::<N>(a, b, c, 0, control, pack(id, 3)) },
                 [a: 4, b: 8, c: 12],
                 4
             ),
             [a, b, c, d] => write_words!(
                 block,
                 (const const { declared_id::<R>() }),
-                { return slow::<N>(a, b, c, d, control, pack(id, 4)) },
+                { return slow_short::<N>(a, b, c, d, control, pack(id, 4)) },
                 [a: 4, b: 8, c: 12, d: 16],
                 5
             ),
@@ -194,35 +195,35 @@ fn write_raw<N: Environment, R: RecordType>(
             [] => write_words!(
                 block,
                 (in(reg) u64::from(id)),
-                { return slow::<N>(0, 0, 0, 0, control, pack(id, 0)) },
+                { return slow_short::<N>(0, 0, 0, 0, control, pack(id, 0)) },
                 [],
                 1
             ),
             [a] => write_words!(
                 block,
                 (in(reg) u64::from(id)),
-                { return slow::<N>(a, 0, 0, 0, control, pack(id, 1)) },
+                { return slow_short::<N>(a, 0, 0, 0, control, pack(id, 1)) },
                 [a: 4],
                 2
             ),
             [a, b] => write_words!(
                 block,
                 (in(reg) u64::from(id)),
-                { return slow::<N>(a, b, 0, 0, control, pack(id, 2)) },
+                { return slow_short::<N>(a, b, 0, 0, control, pack(id, 2)) },
                 [a: 4, b: 8],
                 3
             ),
             [a, b, c] => write_words!(
                 block,
                 (in(reg) u64::from(id)),
-                { return slow::<N>(a, b, c, 0, control, pack(id, 3)) },
+                { return slow_short::<N>(a, b, c, 0, control, pack(id, 3)) },
                 [a: 4, b: 8, c: 12],
                 4
             ),
             [a, b, c, d] => write_words!(
                 block,
                 (in(reg) u64::from(id)),
-                { return slow::<N>(a, b, c, d, control, pack(id, 4)) },
+                { return slow_short::<N>(a, b, c, d, control, pack(id, 4)) },
                 [a: 4, b: 8, c: 12, d: 16],
                 5
             ),
@@ -247,46 +248,19 @@ fn write_medium<N: Environment, R: RecordType>(
         [a] => write_words!(
             block,
             (const MEDIUM),
-            { return slow::<N>(a, 0, 0, 0, control, pack(id, 1)) },
+            { return slow_short::<N>(a, 0, 0, 0, control, pack(id, 1)) },
             [full_id: 4, a: 8],
             3
         ),
         [a, b] => write_words!(
             block,
             (const MEDIUM),
-            { return slow::<N>(a, b, 0, 0, control, pack(id, 2)) },
+            { return slow_short::<N>(a, b, 0, 0, control, pack(id, 2)) },
             [full_id: 4, a: 8, b: 12],
             4
         ),
         _ => local_cas::write::<N, R>(control, cpu, id, words),
     }
-}
-
-/// The id of a record, and the words of its payload, in one register.
-#[inline(always)]
-const fn pack(id: u32, len: u64) -> u64 {
-    id as u64 | len << 32
-}
-
-/// Takes everything in registers, the payload in those in which a function has its arguments: the
-/// hot path needs no stack frame and moves nothing.
-#[cold]
-#[inline(never)]
-fn slow<N: Environment>(
-    a: u32,
-    b: u32,
-    c: u32,
-    d: u32,
-    control: &Control,
-    id_and_len: u64,
-) -> bool {
-    let words = [a, b, c, d];
-    let len = (id_and_len >> 32) as usize;
-    local_cas::slow::<N>(
-        control,
-        id_and_len as u32,
-        words.get(..len).unwrap_or(&words),
-    )
 }
 
 /// Single instructions are atomic against interrupts of this CPU without a `lock` prefix, which

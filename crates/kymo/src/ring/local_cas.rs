@@ -133,6 +133,35 @@ pub(crate) fn slow<N: Environment>(control: &Control, id: u32, payload: impl Pay
     true
 }
 
+/// The id of a record, and the words of its payload, in one register.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+pub(crate) const fn pack(id: u32, len: u64) -> u64 {
+    id as u64 | len << 32
+}
+
+/// [`slow`] for at most four words. Takes everything in registers, the payload in those in which a
+/// function has its arguments: the hot path needs no stack frame and moves nothing.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cold]
+#[inline(never)]
+pub(crate) fn slow_short<N: Environment>(
+    a: u32,
+    b: u32,
+    c: u32,
+    d: u32,
+    control: &Control,
+    id_and_len: u64,
+) -> bool {
+    let words = [a, b, c, d];
+    let len = (id_and_len >> 32) as usize;
+    slow::<N>(
+        control,
+        id_and_len as u32,
+        words.get(..len).unwrap_or(&words),
+    )
+}
+
 /// Makes the record, if there is a way to. Returns by how many ticks the clock was behind the
 /// window of the record before, if it was.
 fn record_slow<N: Environment>(

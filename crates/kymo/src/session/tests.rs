@@ -390,6 +390,8 @@ fn events_of_cpus_without_a_ring_are_counted() {
     cpus_without_a_ring::<Masked<NoInterrupts>>();
     #[cfg(target_arch = "x86_64")]
     cpus_without_a_ring::<crate::arch::x86_64::TscCas>();
+    #[cfg(target_arch = "aarch64")]
+    cpus_without_a_ring::<crate::arch::aarch64::CounterCas>();
 }
 
 /// Whoever has a session can store the consumer's words and no others: a writer relies on all words

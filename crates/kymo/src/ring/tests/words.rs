@@ -167,21 +167,27 @@ fn every_word_of_a_payload_arrives_on_every_way() {
     every_word::<Cpu<LocalCas>, LocalCas>();
     #[cfg(target_arch = "x86_64")]
     #[cfg(not(miri))] // Its hot path is assembly.
-    every_word::<tsc::Cpu, crate::arch::x86_64::TscCas>();
+    every_word::<own_clock::Cpu, crate::arch::x86_64::TscCas>();
+    #[cfg(target_arch = "aarch64")]
+    #[cfg(not(miri))]
+    every_word::<own_clock::Cpu, crate::arch::aarch64::CounterCas>();
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[cfg(not(miri))]
-mod tsc {
+mod own_clock {
     use super::*;
 
-    /// The CPU that the thread is, with the clock of `TscCas`.
+    /// The CPU that the thread is, with the clock of `TscCas` or `CounterCas`.
     pub(super) struct Cpu;
     // SAFETY: see `Block`.
     unsafe impl Environment for Cpu {
         type Local = ByPointer<Block>;
         fn clock() -> u64 {
-            crate::arch::x86_64::tsc()
+            #[cfg(target_arch = "x86_64")]
+            return crate::arch::x86_64::tsc();
+            #[cfg(target_arch = "aarch64")]
+            return crate::arch::aarch64::time();
         }
         fn synchronize() {}
     }

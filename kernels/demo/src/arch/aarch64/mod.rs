@@ -16,9 +16,9 @@ use core::mem::offset_of;
 use core::ops::Range;
 
 use kymo::Refused;
-use kymo::arch::aarch64::AtTpidr;
+use kymo::arch::aarch64::{AtTpidr, CounterCas};
 use kymo::count::GroupSpec;
-use kymo::platform::{ByPointer, Call, Control, LocalCas, Platform};
+use kymo::platform::{ByPointer, Call, Control, Platform};
 use kymo::vocabulary::{Sampling, SamplingDriver};
 
 pub use serial::put;
@@ -63,7 +63,7 @@ pub struct Machine;
 // SAFETY: `tpidr_el1` points to the hart's `PerHart` from `enter` on: programs cannot change it,
 // and no thread switch does. Tracepoints stand where interrupts are masked.
 unsafe impl Platform for Machine {
-    type Reserve = LocalCas;
+    type Reserve = CounterCas;
     type Local = ByPointer<AtTpidr<{ offset_of!(PerHart, kymo) }>>;
 
     #[inline(always)]

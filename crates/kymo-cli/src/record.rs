@@ -71,6 +71,10 @@ enum Driver {
     Nmi,
     /// A CPU set aside, which interrupts the others.
     Ipi,
+    /// A counter of each CPU's cycles, which interrupts when it overflows; see --count.
+    Cycles,
+    /// A counter of each CPU's instructions, which interrupts when it overflows; see --count.
+    Instructions,
 }
 
 impl From<Driver> for SamplingDriver {
@@ -79,6 +83,8 @@ impl From<Driver> for SamplingDriver {
             Driver::Timer => SamplingDriver::Timer,
             Driver::Nmi => SamplingDriver::Nmi,
             Driver::Ipi => SamplingDriver::Ipi,
+            Driver::Cycles => SamplingDriver::Cycles,
+            Driver::Instructions => SamplingDriver::Instructions,
         }
     }
 }
@@ -106,12 +112,23 @@ impl Arguments {
         let settings = [
             (self.hz.is_some(), "--hz"),
             (self.period.is_some(), "--period"),
+            (self.count.is_some(), "--count"),
             (self.driver.is_some(), "--driver"),
         ];
         if let Some((_, option)) = settings.iter().find(|(is_given, _)| *is_given)
             && !modes.contains(&RecordMode::Sample)
         {
             return Err(Usage(format!("{option} is for samples; add --mode sample")).into());
+        }
+        let driver = self.driver.map(SamplingDriver::from);
+        let counts = driver.is_some_and(|driver| driver.counts().is_some());
+        if counts && (self.hz.is_some() || self.period.is_some()) {
+            let what = "--hz and --period are times; say after how many events by --count";
+            return Err(Usage(what.to_owned()).into());
+        }
+        if self.count.is_some() && !counts {
+            let what = "--count is for a counter; add --driver cycles or --driver instructions";
+            return Err(Usage(what.to_owned()).into());
         }
         if !stacks.is_empty() && modes == [RecordMode::Sample] {
             let what = "--stacks is for events; add --mode trace,sample, or leave --mode out";
@@ -154,7 +171,8 @@ impl Arguments {
                 .map(|us| 1_000 * us)
                 .or(self.hz.map(|hz| 1_000_000_000 / hz)),
             depth: self.depth,
-            driver: self.driver.map(SamplingDriver::from),
+            count: self.count,
+            driver,
             stacks,
             counters,
             count_ns: self.counters_every.map(|ms| 1_000_000 * ms),
@@ -231,6 +249,10 @@ pub struct Arguments {
     #[arg(long, value_name = "US")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     period: Option<u64>,
+    /// Cycles or instructions between two samples of a CPU, with the driver of this name.
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    count: Option<u64>,
     /// Keep at most this many callers of a sample.
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=MAX_CALLERS as i64))]

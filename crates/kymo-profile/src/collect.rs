@@ -1,7 +1,8 @@
 //! From the samples of a trace to distinct chains and their counts.
 
 use kymo::ChannelKind;
-use kymo::vocabulary::{ChainEnd, CpuMode};
+use kymo::event::{Enumeration, Event};
+use kymo::vocabulary::{ChainEnd, CpuMode, Sampling, SamplingDriver};
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem};
 use kymo_machine::{CallChain, ChainOf, ChainPart, Machine, channel_of};
 
@@ -45,6 +46,8 @@ pub struct Collector<'u> {
     counter: Counter,
     addresses: Vec<u64>,
     stacks: Stacks<'u>,
+    /// Whether a counter makes the samples: their periods are events, and not ticks.
+    periods_are_events: bool,
 }
 
 impl<'u> Collector<'u> {
@@ -107,7 +110,9 @@ impl<'u> Collector<'u> {
     #[inline]
     fn event(&mut self, event: &EventRef<'_>, selected: bool) {
         let Some(mut chain) = self.machine.call_chain(event, &mut self.addresses) else {
-            if self.stacks.is_used()
+            if event.name() == Sampling::SCHEMA.name {
+                self.periods_are_events = counts(event);
+            } else if self.stacks.is_used()
                 && let Some(part) = self.machine.stack_part(event, &mut self.addresses)
             {
                 self.stacks.add(&part, &self.addresses);
@@ -122,6 +127,7 @@ impl<'u> Collector<'u> {
                 .find_callers(pid, &mut chain, &mut self.addresses);
         }
         let (ticks, missed) = match (chain.of, self.options.of_events) {
+            (ChainOf::Sample { missed, .. }, false) if self.periods_are_events => (0, missed),
             (ChainOf::Sample { period, missed }, false) => (period, missed),
             (ChainOf::This, _) | (ChainOf::EventBefore { .. }, true) => (0, 0),
             _ => return,
@@ -199,6 +205,14 @@ impl<'u> Collector<'u> {
     pub fn finish(self) -> Chains {
         self.counts.finish(self.counter.finish(), &self.machine)
     }
+}
+
+/// Whether a counter makes the samples from here on, so that their periods are no times.
+#[cold]
+fn counts(sampling: &EventRef<'_>) -> bool {
+    let driver = sampling.field("driver").and_then(|driver| driver.as_u64());
+    let driver = driver.and_then(SamplingDriver::from_value);
+    driver.is_some_and(|driver| driver.counts().is_some())
 }
 
 /// Whether a stream holds samples: one of Kymo's, or of a tracer that has one kind of stream.

@@ -10,6 +10,7 @@
 //! | `mode=trace`, `mode=sample`, `mode=trace:count` | what to record: events, samples, counts, or several of them |
 //! | `period_ns=N`, `depth=N` | nanoseconds between two samples of a CPU; most callers of a sample |
 //! | `driver=timer`, `driver=nmi`, `driver=ipi` | what makes the samples |
+//! | `driver=cycles`, `driver=instructions`, `count=N` | a counter makes the samples; how many of these lie between two samples of a CPU |
 //! | `stacks=NAME:NAME..` | these events record who called their tracepoints |
 //! | `counters=NAME+NAME..` | what every CPU counts, as one group: names of [events](EventSpec::from_name) |
 //! | `count_ns=N` | nanoseconds until the counts are recorded again |
@@ -51,6 +52,8 @@ pub struct Options<'a> {
     pub modes: Option<[bool; Mode::ALL.len()]>,
     /// Nanoseconds between two samples of a CPU; never 0.
     pub period_ns: Option<u64>,
+    /// Events of the driver's counter between two samples of a CPU; never 0.
+    pub count: Option<u64>,
     /// Most callers of a sample.
     pub depth: Option<u32>,
     /// What makes the samples.
@@ -69,7 +72,9 @@ pub struct Options<'a> {
 const PERIOD_NS: u64 = 1_000_000;
 /// Nanoseconds until the counts are recorded again where nobody says.
 const COUNT_NS: u64 = 100_000_000;
-/// The longest period, in ticks.
+/// Events of a counter between two samples where nobody says.
+const COUNT: u64 = 1_000_000;
+/// The longest period, in ticks or events.
 const MOST_TICKS: u64 = i64::MAX as u64;
 
 impl Default for Options<'_> {
@@ -88,6 +93,7 @@ impl<'a> Options<'a> {
         events: None,
         modes: None,
         period_ns: None,
+        count: None,
         depth: None,
         driver: None,
         stacks: None,
@@ -99,13 +105,20 @@ impl<'a> Options<'a> {
     /// Reads every word `kymo=` of the line; later parts win.
     ///
     /// # Errors
-    /// The part of such a word that cannot be used.
+    /// The part of such a word that cannot be used: also a period in time for a driver that counts,
+    /// and a count for any other.
     pub fn parse(line: &'a str) -> Result<Options<'a>, &'a str> {
         let mut options = Options::default();
         let words = line
             .split_ascii_whitespace()
             .filter_map(|word| word.strip_prefix("kymo="));
+        let (mut period, mut count) = (None, None);
         for part in words.flat_map(|word| word.split(',')) {
+            match part.split_once('=') {
+                Some(("period_ns", _)) => period = Some(part),
+                Some(("count", _)) => count = Some(part),
+                _ => {}
+            }
             match part {
                 "start" => options.start = Some(true),
                 "off" => options.start = Some(false),
@@ -118,7 +131,8 @@ impl<'a> Options<'a> {
                 _ => options.set(part).ok_or(part)?,
             }
         }
-        Ok(options)
+        let useless = if options.samples_by_counter() { period } else { count };
+        useless.map_or(Ok(options), Err)
     }
 
     /// Takes a part of the form `key=value`.
@@ -143,18 +157,26 @@ impl<'a> Options<'a> {
                 self.modes = Some(modes);
             }
             "period_ns" => self.period_ns = Some(value.parse().ok().filter(|&ns| ns > 0)?),
+            "count" => self.count = Some(value.parse().ok().filter(|&count| count > 0)?),
             "depth" => self.depth = Some(value.parse().ok()?),
             "driver" => {
                 self.driver = Some(match value {
                     "timer" => SamplingDriver::Timer,
                     "nmi" => SamplingDriver::Nmi,
                     "ipi" => SamplingDriver::Ipi,
+                    "cycles" => SamplingDriver::Cycles,
+                    "instructions" => SamplingDriver::Instructions,
                     _ => return None,
                 })
             }
             _ => return None,
         }
         Some(())
+    }
+
+    /// Whether a counter is to make the samples.
+    fn samples_by_counter(&self) -> bool {
+        self.driver.is_some_and(|driver| driver.counts().is_some())
     }
 
     /// Whether a mode is to be started. Where the word does not say: `trace`, and `count` if it
@@ -193,6 +215,7 @@ impl<'a> Options<'a> {
     pub fn apply(&self, config: &Config) -> Config {
         let samples = self.starts(Mode::Sample) || self.stacks.is_some();
         let period = match (self.period_ns, config.sampling.period) {
+            _ if self.samples_by_counter() => self.count.unwrap_or(COUNT).min(MOST_TICKS),
             (None, 1..) => config.sampling.period,
             (ns, _) => {
                 let ticks = u128::from(ns.unwrap_or(PERIOD_NS))
@@ -326,6 +349,10 @@ mod tests {
             ("kymo=counters=cycels", "counters=cycels"),
             ("kymo=counters_on=a::b", "counters_on=a::b"),
             ("kymo=count_ns=0", "count_ns=0"),
+            ("kymo=count=0,driver=cycles", "count=0"),
+            ("kymo=count=5", "count=5"),
+            ("kymo=driver=cycles,count=5 kymo=driver=timer", "count=5"),
+            ("kymo=period_ns=9,driver=instructions", "period_ns=9"),
             ("kymo=driver=", "driver="),
             ("kymo=driver=pmu", "driver=pmu"),
             ("kymo=speed=1", "speed=1"),
@@ -386,6 +413,13 @@ mod tests {
             apply("kymo=mode=sample:trace,driver=ipi,period_ns=1"),
             ([true, true, false], 128, 1, 127, SamplingDriver::Ipi)
         );
+        let instructions = SamplingDriver::Instructions;
+        assert_eq!(
+            apply("kymo=mode=sample,count=5000,driver=instructions"),
+            ([false, true, false], 128, 5000, 127, instructions)
+        );
+        let unsaid = apply("kymo=mode=sample,driver=cycles");
+        assert_eq!((unsaid.2, unsaid.4), (1_000_000, SamplingDriver::Cycles));
         assert_eq!(apply("kymo=stacks=sched_switch").1, 128);
         let longest = format!("kymo=mode=sample,period_ns={}", u64::MAX);
         let fast = Config {

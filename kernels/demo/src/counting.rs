@@ -1,11 +1,13 @@
-//! Performance counters: each hart's own group, which is the session's, and the groups of each
-//! thread.
+//! Performance counters: each hart's own groups, which are the session's and the one that makes
+//! samples, and the groups of each thread.
 //!
 //! Until somebody counts, the places that feed the counters look at one flag.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use kymo::count::{self, Cpu, GroupSpec, Groups, Handle, Refused, Snapshot, Software};
+use kymo::count::{
+    self, Cpu, EventSpec, GroupSpec, Groups, Handle, Hardware, Refused, Snapshot, Software,
+};
 
 use crate::arch::{self, pmu::Pmu};
 use crate::lock::Spin;
@@ -17,10 +19,12 @@ use crate::{Kymo, MAX_HARTS, sched, smp};
 const GROUPS: usize = 4;
 /// Most groups of a hart. Each is more than a kilobyte, and a hart's counters are made on the stack
 /// of the thread that asks for them first.
-const OF_HART: usize = 1;
+const OF_HART: usize = 2;
 
 /// What each hart counts; `None` until it is asked for.
 static HARTS: [Spin<Option<Cpu<Pmu, OF_HART>>>; MAX_HARTS] = [const { Spin::new(None) }; MAX_HARTS];
+/// The group by whose overflows each hart takes samples.
+static OVERFLOWING: [Spin<Option<Handle>>; MAX_HARTS] = [const { Spin::new(None) }; MAX_HARTS];
 /// Whether a thread or a session has asked for counters. From then on a thread's groups follow it
 /// to any hart.
 static IN_USE: AtomicBool = AtomicBool::new(false);
@@ -190,4 +194,59 @@ pub fn begin(slot: Slot) {
     if !groups.is_empty() {
         groups.clear().expect("the last thread has left its hart");
     }
+}
+
+/// So many events of a counter, which interrupts after them.
+fn periodic(event: Hardware, period: u64) -> Result<GroupSpec, Refused> {
+    let event = EventSpec::hardware(event);
+    GroupSpec::new(&[EventSpec { period, ..event }])
+}
+
+/// Whether a counter of this hart can interrupt after so many events. Interrupts are masked.
+pub fn can_overflow(event: Hardware, period: u64) -> bool {
+    let can = |pmu: &Pmu| {
+        let group = periodic(event, period);
+        group.is_ok_and(|group| Groups::<1>::NONE.clone().attach(pmu, &group).is_ok())
+    };
+    match HARTS[arch::hart()].lock().as_ref() {
+        Some(counters) => can(counters.pmu()),
+        None => can(&arch::pmu::new()),
+    }
+}
+
+/// From now on a counter of this hart interrupts after so many events, again and again, or none
+/// does. Interrupts are masked.
+#[inline(never)]
+pub fn overflow_after(asked: Option<(Hardware, u64)>) {
+    let mut group = OVERFLOWING[arch::hart()].lock();
+    if group.is_none() && asked.is_none() {
+        return;
+    }
+    with_thread(|counters, thread, now| {
+        counters.change(thread, now, |pmu, own, _| {
+            if let Some(old) = group.take() {
+                // It is the hart's, and on no PMU meanwhile.
+                let _ = own.detach_all(old);
+            }
+            let spec = asked.and_then(|(event, period)| periodic(event, period).ok());
+            *group = spec.and_then(|spec| own.attach(pmu, &spec).ok());
+        });
+    });
+}
+
+/// The interrupt of this hart's counters. Gives how many periods more than one have ended, if
+/// one has. Interrupts are masked.
+#[cfg(not(target_arch = "x86_64"))] // It has no counters.
+#[inline(never)]
+pub fn overflow() -> Option<u64> {
+    let mut thread = THREAD_GROUPS[sched::running_here().slot].lock();
+    let mut ended = None;
+    if let Some(counters) = HARTS[arch::hart()].lock().as_mut() {
+        counters.overflow(&mut thread, now(), |overflow| {
+            if !overflow.is_of_thread {
+                ended = Some(overflow.missed);
+            }
+        });
+    }
+    ended
 }

@@ -76,6 +76,7 @@ pub fn timer(irq: u32, at: &Place) {
             start_ticks();
             SCHEDULER.lock().tick();
             counting::tick();
+            sampling::on_tick();
         });
     } else {
         arm();

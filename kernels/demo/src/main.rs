@@ -73,15 +73,19 @@ fn boot(line: &'static str, memory: Range<usize>) -> ! {
             cmdline::KEYS
         ))
     });
-    if let Some(driver) = settings
-        .kymo
-        .driver
-        .filter(|driver| !sampling::has(*driver))
-    {
-        refuse(format_args!(
+    let count = settings.kymo.apply(&kymo::Config::DEFAULT).sampling.period;
+    let asked = settings.kymo.driver;
+    match asked.filter(|driver| !sampling::has(*driver, count)) {
+        None => {}
+        Some(driver) if driver.counts().is_some() => refuse(format_args!(
+            "no counter of this machine interrupts after {count} {driver:?}: use Timer, or {:?} \
+             with two harts.",
+            arch::REMOTE_DRIVER
+        )),
+        Some(driver) => refuse(format_args!(
             "this machine does not sample by {driver:?}: use Timer, or {:?} with two harts.",
             arch::REMOTE_DRIVER
-        ));
+        )),
     }
     *SETTINGS.lock() = settings;
     // What the last session has left is sent first: programs run later.

@@ -90,11 +90,12 @@ pub fn start(
     let asked = Session::from_words(space::read_words(session)?);
     let mut buffer = [0; NAMES];
     let names = text(names, &mut buffer, len)?;
-    let driver = driver(asked.driver);
+    let driver = driver(asked.driver, asked.count);
     let options = Options {
         events: names.filter(|names| !names.is_empty()),
         modes: Some(Mode::ALL.map(|of| of as usize == mode)),
         period_ns: Some(asked.period_ns).filter(|&period| period > 0),
+        count: Some(asked.count).filter(|&count| count > 0),
         depth: asked.depth.checked_sub(1).map(|depth| word(depth as usize)),
         driver: driver.flatten(),
         ..Options::default()
@@ -102,7 +103,14 @@ pub fn start(
     let config = options.apply(&recording::config(&recording::settings(), &asked));
     // Unknown names and drivers are refused together with the flags.
     let are_events = names.is_some() && options.stray(&kymo::vocabulary::ALL).is_none();
-    let flags = match are_events && driver.is_some() {
+    let counts = driver
+        .flatten()
+        .is_some_and(|driver| driver.counts().is_some());
+    let is_in_its_unit = match counts {
+        true => asked.period_ns == 0,
+        false => asked.count == 0,
+    };
+    let flags = match are_events && driver.is_some() && is_in_its_unit {
         true => word(flags),
         false => u32::MAX,
     };
@@ -113,13 +121,13 @@ pub fn start(
 }
 
 /// The driver that a program asks for, which may be none in particular; `None` if this machine does
-/// not have it.
-fn driver(asked: u64) -> Option<Option<SamplingDriver>> {
+/// not have it, or no counter for so many events.
+fn driver(asked: u64, count: u64) -> Option<Option<SamplingDriver>> {
     let Some(number) = asked.checked_sub(1) else {
         return Some(None);
     };
     let driver = SamplingDriver::from_value(number)?;
-    sampling::has(driver).then_some(Some(driver))
+    sampling::has(driver, count.max(1)).then_some(Some(driver))
 }
 
 pub fn read(mode: usize, channel: usize, address: usize, len: usize) -> Result<i64, Error> {

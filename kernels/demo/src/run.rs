@@ -121,6 +121,9 @@ fn sampling_words(asked: &Options<'_>, line: &mut Line) -> core::fmt::Result {
     if let Some(period) = asked.period_ns {
         write!(line, " --period-ns {period}")?;
     }
+    if let Some(count) = asked.count {
+        write!(line, " --count {count}")?;
+    }
     if let Some(depth) = asked.depth {
         write!(line, " --depth {depth}")?;
     }
@@ -128,6 +131,8 @@ fn sampling_words(asked: &Options<'_>, line: &mut Line) -> core::fmt::Result {
         Some(SamplingDriver::Timer) => line.write_str(" --driver timer"),
         Some(SamplingDriver::Nmi) => line.write_str(" --driver nmi"),
         Some(SamplingDriver::Ipi) => line.write_str(" --driver ipi"),
+        Some(SamplingDriver::Cycles) => line.write_str(" --driver cycles"),
+        Some(SamplingDriver::Instructions) => line.write_str(" --driver instructions"),
         _ => Ok(()),
     }
 }

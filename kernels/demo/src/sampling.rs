@@ -1,21 +1,24 @@
-//! Samples of where the harts are. Two drivers, to be copied: each hart's own timer, and the timer
-//! of one hart, set aside, that interrupts the others.
+//! Samples of where the harts are. Three kinds of drivers, to be copied: each hart's own timer, the
+//! timer of one hart, set aside, that interrupts the others, and a counter of each hart.
 //!
-//! A hart takes a sample in its timer interrupt, or in the interrupt or NMI that the other driver's
-//! hart has sent. It takes no lock: [`sched::running_here`] says which thread runs, and the page
+//! A hart takes a sample in its timer interrupt, in the interrupt or NMI that the second driver's
+//! hart has sent, or in its counters' interrupt. It takes no lock: [`sched::running_here`] says which thread runs, and the page
 //! tables which memory can be read.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
-use core::sync::atomic::{Ordering::AcqRel, Ordering::Relaxed};
+use core::sync::atomic::{
+    Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
+use kymo::count::Hardware;
 use kymo::sample::{Interrupted, Memory, Registers, Sampler, Window};
 use kymo::vocabulary::{CpuMode, Sampling, SamplingDriver};
 
 use crate::arch::paging::{self, PAGE, USER};
 use crate::interrupt::EARLY;
 use crate::sched::{self, Running};
-use crate::{Kymo, MAX_HARTS, arch, smp, thread};
+use crate::{Kymo, MAX_HARTS, arch, counting, smp, thread};
 
 static SAMPLER: Sampler<MAX_HARTS> = Sampler::new();
 
@@ -55,6 +58,37 @@ pub fn set(sampling: &Sampling) {
         NEVER_TAKEN.fetch_add(asked.swap(0, AcqRel).into(), Relaxed);
     }
     SAMPLER.set(sampling);
+    CHANGES.fetch_add(1, Release);
+}
+
+/// How often the settings have changed, and the last change that each hart has noticed.
+static CHANGES: AtomicU32 = AtomicU32::new(0);
+static NOTICED: [AtomicU32; MAX_HARTS] = [const { AtomicU32::new(0) }; MAX_HARTS];
+
+/// A hart's tick: its counter interrupts as the settings say.
+pub fn on_tick() {
+    let changes = CHANGES.load(Acquire);
+    if NOTICED[arch::hart()].swap(changes, Relaxed) != changes {
+        counting::overflow_after(counted());
+    }
+}
+
+/// What a counter is to count, and how many of these lie between two samples.
+fn counted() -> Option<(Hardware, u64)> {
+    let Sampling { driver, period, .. } = SAMPLER.settings();
+    let event = driver.counts()?;
+    (period > 0).then_some((event, period))
+}
+
+/// The interrupt of a hart's counters: it takes a sample if a period has ended.
+#[cfg(not(target_arch = "x86_64"))] // It has no counters.
+pub fn on_overflow(at: &Place) {
+    let ended = counting::overflow();
+    // None are wanted any more, if the settings have changed since the last tick.
+    if let (Some(missed), Some(_)) = (ended, counted()) {
+        DUE.fetch_add(missed + 1, Relaxed);
+        take(at, u32::try_from(missed).unwrap_or(u32::MAX));
+    }
 }
 
 /// The hart that is set aside to interrupt the others, plus 1; 0 for none.
@@ -209,11 +243,13 @@ pub fn count_harts() -> usize {
     smp::count_online() - usize::from(DRIVES.load(Relaxed) != 0)
 }
 
-/// Whether this machine has the driver: one that sets a hart aside needs two harts.
-pub fn has(driver: SamplingDriver) -> bool {
-    match driver {
-        SamplingDriver::Timer => true,
-        other => other == arch::REMOTE_DRIVER && arch::harts() > 1,
+/// Whether this machine has the driver: one that sets a hart aside needs two harts, and one that
+/// counts a counter that interrupts after `count` events.
+pub fn has(driver: SamplingDriver, count: u64) -> bool {
+    match (driver, driver.counts()) {
+        (SamplingDriver::Timer, _) => true,
+        (_, Some(event)) => counting::can_overflow(event, count),
+        (other, None) => other == arch::REMOTE_DRIVER && arch::harts() > 1,
     }
 }
 

@@ -76,6 +76,15 @@ fn command_lines_that_make_no_sense() {
             "--driver is for samples",
             &["--driver", "nmi", "--mode", "trace"],
         ),
+        ("--count is for samples", &["--count", "1000"]),
+        (
+            "--count is for a counter",
+            &["--count", "1000", "--mode", "sample"],
+        ),
+        (
+            "--hz and --period are times",
+            &["--hz", "100", "--driver", "cycles", "--mode", "sample"],
+        ),
         ("--depth is for callers", &["--depth", "3"]),
         (
             "--stacks is for events",

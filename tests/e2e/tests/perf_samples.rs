@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 
 use kymo::Diagnostics;
+use kymo::vocabulary::SamplingDriver;
 use kymo_ctf::{Event, Item, Trace, Value};
 use kymo_e2e::babeltrace;
-use kymo_e2e::demo::ARCHES;
+use kymo_e2e::demo::{AARCH64, ARCHES};
 use kymo_e2e::port::{Host, Received, boot};
 
 /// The events of a sent trace without losses, which babeltrace2 reads too.
@@ -122,6 +123,22 @@ fn samples_alone_are_collected_by_another_process() {
     }
 }
 
+/// A counter makes the samples that a program asks for.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn samples_by_a_counter_are_sent() {
+    let append =
+        "kymo=off run=perf,record,--mode,sample,--driver,cycles,--count,50000,--,known,400";
+    let received = boot(&AARCH64, "perf-cycles", 1, append, Host::Takes).expect_code(0);
+    let events = events(&received);
+    account(&received, &events, 1);
+    let settings = named(&events, "sampling");
+    let settings = ["period", "driver"].map(|field| number(settings[0], field));
+    assert_eq!(settings, [50_000, SamplingDriver::Cycles as u64]);
+    let samples = named(&events, "sample");
+    assert!(samples.iter().all(|it| number(it, "period") == 50_000));
+}
+
 /// What the host asks of a kernel that sends.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
@@ -161,6 +178,9 @@ fn what_cannot_be_sampled_is_refused() {
             ("--mode,sample,--hz,1000,--period,1000", usage),
             ("--mode,sample,--driver,pmu", usage),
             (&format!("--mode,trace:sample,--driver,{other}"), invalid),
+            // Times are for clocks, and counts for counters.
+            ("--mode,sample,--count,1000", invalid),
+            ("--mode,sample,--hz,1000,--driver,cycles", invalid),
             // It would have no other hart to sample.
             (
                 &format!("--mode,sample,--driver,{}", arch.remote_driver),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kymo_ctf::{Event, Item, LossKind, Trace};
-use kymo_e2e::demo::{ARCHES, Arch};
+use kymo_e2e::demo::{AARCH64, ARCHES, Arch, RISCV64, X86_64};
 use kymo_e2e::{kymo, recording, run, scratch};
 
 /// The functions of the program `known` and of the kernel's part of it, with their parts of 100
@@ -161,6 +161,90 @@ fn totals(trace: &Path) -> Totals {
         }
     }
     totals
+}
+
+/// Samples of a hart by one of its counters: how many periods they stand for, those missed
+/// included, and how many nanoseconds lie between two periods on average.
+fn periods(trace: &Path, period: u64) -> (u64, f64) {
+    let (mut periods, mut times) = (0, Vec::new());
+    for item in Trace::open(trace).unwrap().events() {
+        let Item::Event(event) = item.unwrap() else {
+            panic!("nothing is lost");
+        };
+        if event.name() == "sample" {
+            assert_eq!(number(&event, "period"), period);
+            periods += 1 + number(&event, "missed");
+            times.push(event.nanos().unwrap());
+        }
+    }
+    let (first, last) = (times[0], times[times.len() - 1]);
+    (periods, (last - first) as f64 / (periods - 1) as f64)
+}
+
+/// N-18: a counter's overflow makes a sample after each period, and loses only what it counts while
+/// it is written for the next. An instruction takes a cycle, and a nanosecond.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn counters_that_overflow_make_the_samples() {
+    const PERIOD: u64 = 37_003;
+    // On RISC-V the firmware writes the counter, which stands still meanwhile.
+    for (arch, driver, most_lost) in [
+        (AARCH64, "cycles", 8.0),
+        (RISCV64, "cycles", 1_000.0),
+        (RISCV64, "instructions", 1_000.0),
+    ] {
+        let count = PERIOD.to_string();
+        let options = ["--deterministic", "--driver", driver, "--count", &count];
+        let options = [&options[..], &["--cpus", "1"]].concat();
+        let name = format!("sample-overflow-{driver}");
+        let trace = sampled(&arch, &name, "run=known,2000", &options);
+        let (periods, apart) = periods(&trace, PERIOD);
+        let lost = apart - PERIOD as f64;
+        println!(
+            "{} {driver}: {periods} periods, {lost:.1} lost in each",
+            arch.name
+        );
+        assert!(periods > 10_000, "{} {driver}: {periods}", arch.name);
+        assert!(
+            lost >= 0.0 && lost < most_lost,
+            "{} {driver}: {lost} of each {PERIOD} are lost",
+            arch.name
+        );
+        let (stacks, _) = folded(&trace, &[]);
+        let shares = shares(&stacks);
+        let expected: Vec<_> = KNOWN
+            .into_iter()
+            .filter(|(name, _)| *name != MASKED)
+            .collect();
+        let wrong = wrong(&shares, &expected);
+        assert!(wrong.is_empty(), "{} {driver}: {wrong:?}", arch.name);
+    }
+}
+
+/// A machine whose counters do not interrupt says so.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn counters_that_cannot_interrupt_are_refused() {
+    for (arch, driver, count, says) in [
+        (X86_64, "cycles", "1000", "interrupts after 1000 Cycles"),
+        // The event counters have 32 bits.
+        (
+            AARCH64,
+            "instructions",
+            "5000000000",
+            "interrupts after 5000000000 Instructions",
+        ),
+    ] {
+        let out = scratch(&format!("sample-refused-{}", arch.name)).join("trace");
+        let mut command = recording(&arch.kernel(), &out);
+        command.args(["--mode", "sample", "--timeout", "60", "--driver", driver]);
+        let output = run(command.args(["--count", count]), 3);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = text.lines().find(|line| line.starts_with("demo: "));
+        let line = line.unwrap_or_else(|| panic!("{text}"));
+        let begin = format!("demo: no counter of this machine {says}: use Timer, or ");
+        assert!(line.starts_with(&begin), "{line}");
+    }
 }
 
 /// of a million samples at 10 kHz on three harts, each is in the trace or counted. (CI takes

@@ -52,6 +52,8 @@ pub struct Boot {
     pub modes: Vec<Mode>,
     /// Nanoseconds between two samples of a CPU; `None` leaves it to the kernel.
     pub period_ns: Option<u64>,
+    /// Events of the driver's counter between two samples of a CPU; `None` leaves it to the kernel.
+    pub count: Option<u64>,
     /// Most callers of a sample; `None` leaves it to the kernel.
     pub depth: Option<u32>,
     /// What makes the samples; `None` leaves it to the kernel.
@@ -129,6 +131,7 @@ impl Boot {
         let said = [
             ("mode", given.modes.is_some(), !self.modes.is_empty()),
             ("period_ns", given.period_ns.is_some(), period_ns.is_some()),
+            ("count", given.count.is_some(), self.count.is_some()),
             ("depth", given.depth.is_some(), self.depth.is_some()),
             ("driver", given.driver.is_some(), self.driver.is_some()),
             ("stacks", given.stacks.is_some(), !self.stacks.is_empty()),
@@ -170,6 +173,7 @@ impl Boot {
             parts.push(format!("mode={}", modes.join(":")));
         }
         parts.extend(period_ns.map(|ns| format!("period_ns={ns}")));
+        parts.extend(self.count.map(|count| format!("count={count}")));
         parts.extend(self.depth.map(|depth| format!("depth={depth}")));
         parts.extend(self.driver.and_then(driver_word));
         if !self.stacks.is_empty() {
@@ -210,6 +214,8 @@ fn driver_word(driver: SamplingDriver) -> Option<String> {
         SamplingDriver::Timer => "timer",
         SamplingDriver::Nmi => "nmi",
         SamplingDriver::Ipi => "ipi",
+        SamplingDriver::Cycles => "cycles",
+        SamplingDriver::Instructions => "instructions",
         SamplingDriver::ThreadTime => return None,
     };
     Some(format!("driver={name}"))

@@ -19,7 +19,7 @@ pub(super) fn architecture(program: &OsStr) -> Option<&str> {
         .strip_prefix("qemu-system-")
 }
 
-const RISCV_VIRT: &[&str] = &["qemu-system-riscv64", "-M", "virt", "-nographic"];
+pub(super) const RISCV_VIRT: &[&str] = &["qemu-system-riscv64", "-M", "virt", "-nographic"];
 /// For a kernel that lies where QEMU would put its firmware.
 const RISCV64_BARE: &[&str] = &[
     "qemu-system-riscv64",

@@ -15,8 +15,10 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use machine::{architecture, serial_bus, standard_machine};
+use machine::{RISCV_VIRT, architecture, serial_bus, standard_machine};
 use options::{Options, double_commas};
+
+use kymo::vocabulary::SamplingDriver;
 
 use crate::source::to_write;
 
@@ -249,7 +251,17 @@ impl Launch {
         append: Option<&str>,
         ram_file: &Path,
     ) -> Result<Launch, Error> {
-        let machine = standard_machine(kernel)?;
+        Launch::kernel_on(standard_machine(kernel)?, kernel, cpus, append, ram_file)
+    }
+
+    /// The machine with these options.
+    fn kernel_on(
+        machine: &[&str],
+        kernel: &Path,
+        cpus: u32,
+        append: Option<&str>,
+        ram_file: &Path,
+    ) -> Result<Launch, Error> {
         let mut command: Vec<OsString> = machine.iter().map(OsString::from).collect();
         command.extend(["-m", "128M", "-no-reboot", "-smp"].map(OsString::from));
         command.extend([cpus.to_string().into(), "-kernel".into(), kernel.into()]);
@@ -259,7 +271,8 @@ impl Launch {
         Launch::command(&command, ram_file)
     }
 
-    /// Like [`kernel`](Self::kernel), with the options `boot` in the kernel's command line.
+    /// Like [`kernel`](Self::kernel), with the options `boot` in the kernel's command line. Where
+    /// counters are to make samples, RISC-V's interrupt (Sscofpmf).
     pub fn kernel_with_boot(
         kernel: &Path,
         cpus: u32,
@@ -272,7 +285,13 @@ impl Launch {
         } else {
             Some(boot.join(append.unwrap_or_default())?)
         };
-        Launch::kernel(kernel, cpus, joined.as_deref().or(append), ram_file)
+        let append = joined.as_deref().or(append);
+        let machine = standard_machine(kernel)?;
+        if boot.driver.and_then(SamplingDriver::counts).is_none() || machine != RISCV_VIRT {
+            return Launch::kernel_on(machine, kernel, cpus, append, ram_file);
+        }
+        let machine = [machine, &["-cpu", "rv64,sscofpmf=on"]].concat();
+        Launch::kernel_on(&machine, kernel, cpus, append, ram_file)
     }
 
     /// The user's own command, program first. Adds only the memory backend; the user's own backend

@@ -236,6 +236,7 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
     ) {
         let overflowed = self.counts.pmu.overflowed();
         self.update(thread, now);
+        // The counters that were written, and by how much each was moved.
         let mut again = Programmed {
             counters: 0,
             values: [0; MAX_COUNTERS],
@@ -250,15 +251,16 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
                 if period == 0 || member.counters() & overflowed == 0 {
                     continue;
                 }
-                // The counter went on from its end.
-                let beyond = member.last;
                 let counter = u32::from(member.counter);
                 let width = self.counts.pmu.width(counter);
+                // The counter went on from its end. What it counts between this reading and the
+                // writing is lost, and nothing else.
+                let beyond = self.counts.pmu.read(counter);
                 let value = start_value(width, period - beyond % period);
                 self.counts.pmu.write(counter, value);
                 again.counters |= member.counters();
                 if let Some(place) = again.values.get_mut(usize::from(member.counter)) {
-                    *place = value;
+                    *place = value.wrapping_sub(beyond);
                 }
                 each(Overflow {
                     event: member.spec,
@@ -273,9 +275,10 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
         }
         let groups = self.own.slots.iter_mut().chain(&mut thread.slots);
         for member in groups.flatten().flat_map(Group::members_mut) {
-            let value = again.values.get(usize::from(member.counter));
-            if let Some(value) = value.filter(|_| member.counters() & again.counters != 0) {
-                (member.last, member.pending) = (*value, 0);
+            let moved = again.values.get(usize::from(member.counter));
+            if let Some(moved) = moved.filter(|_| member.counters() & again.counters != 0) {
+                member.last = member.last.wrapping_add(*moved) & member.ends;
+                member.pending = 0;
             }
         }
     }
@@ -371,7 +374,7 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
     }
 }
 
-/// The counters that are programmed, and the values from which they count.
+/// Counters that are programmed, and a value for each: that from which it counts.
 struct Programmed {
     counters: u64,
     values: [u64; MAX_COUNTERS],

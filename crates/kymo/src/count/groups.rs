@@ -2,7 +2,7 @@
 
 use super::event::{EventKind, EventSpec, Software};
 use super::group::{GroupSpec, MAX_EVENTS, Refused, Snapshot};
-use super::matching::{Matching, NO_COUNTER};
+use super::matching::{Matching, NO_COUNTER, counters};
 use super::pmu::Pmu;
 
 /// An event of a group, as [`Groups::attach`] and [`Groups::join`] give it. It stops working when
@@ -406,9 +406,7 @@ pub fn check<P: Pmu>(pmu: &P, spec: &GroupSpec) -> Result<(), Refused> {
             EventKind::Software(Software::CpuClock | Software::TaskClock)
             | EventKind::Tracepoint(_) => !event.exclude.is_something(),
             EventKind::Software(_) => true,
-            _ => {
-                event.period <= pmu.longest_period() && pmu.counters(event.kind, event.exclude) != 0
-            }
+            _ => event.period <= pmu.longest_period() && counters(pmu, event) != 0,
         };
         if !is_counted {
             return Err(Refused::NotSupported(*event));

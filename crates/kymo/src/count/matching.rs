@@ -10,6 +10,15 @@ pub(super) const NO_COUNTER: u8 = u8::MAX;
 /// What a counter counts.
 type Use = (EventKind, Exclude);
 
+/// The counters that can count an event, and interrupt if it has a period.
+pub(super) fn counters<P: Pmu>(pmu: &P, event: &EventSpec) -> u64 {
+    let counters = pmu.counters(event.kind, event.exclude);
+    match event.period {
+        0 => counters,
+        _ => counters & pmu.interrupting(),
+    }
+}
+
 /// Events on counters.
 ///
 /// Events that are the same share a counter, so their counts are the same, and PMUs that can have
@@ -54,7 +63,7 @@ impl Matching {
             if event.kind.slots() == 0 {
                 continue;
             }
-            match self.find(event).or_else(|| self.find_new(pmu, event)) {
+            match self.find(pmu, event).or_else(|| self.find_new(pmu, event)) {
                 Some(index) => *place = index as u8,
                 None => {
                     (self.can, self.of) = (can, of);
@@ -66,13 +75,22 @@ impl Matching {
         Some(added)
     }
 
-    /// The use that an event can share.
-    fn find(&mut self, event: &EventSpec) -> Option<usize> {
+    /// The use that an event can share. One with a period shares only a counter that interrupts,
+    /// which is then the only kind that the use can move to.
+    fn find<P: Pmu>(&mut self, pmu: &P, event: &EventSpec) -> Option<usize> {
         let uses = self.uses.get(..self.len)?.iter().enumerate();
         let mut equal = uses.filter(|(_, there)| **there == (event.kind, event.exclude));
         let has_period = event.period > 0;
         let is_free = |index: usize| !has_period || self.periodic & 1 << index == 0;
         let (index, _) = equal.find(|(index, _)| is_free(*index))?;
+        if has_period {
+            let counter = usize::from(self.counter(index as u8));
+            let can = self.can.get_mut(counter)?;
+            if pmu.interrupting() & 1 << counter == 0 {
+                return None;
+            }
+            *can &= pmu.interrupting();
+        }
         self.periodic |= u64::from(has_period) << index;
         Some(index)
     }
@@ -81,7 +99,7 @@ impl Matching {
     fn find_new<P: Pmu>(&mut self, pmu: &P, event: &EventSpec) -> Option<usize> {
         let index = self.len;
         *self.uses.get_mut(index)? = (event.kind, event.exclude);
-        let can = pmu.counters(event.kind, event.exclude);
+        let can = counters(pmu, event);
         let mut visited = 0;
         if !self.place(can, index as u8, P::FIXED, &mut visited) {
             return None;

@@ -2,6 +2,7 @@
 
 use super::{Address, Tid};
 use crate::Sequence;
+use crate::count::Hardware;
 
 /// Most callers that a sample holds.
 pub const MAX_CALLERS: usize = 127;
@@ -54,6 +55,24 @@ crate::enumeration! {
         Ipi = 2,
         /// A timer for each thread that counts its processor time.
         ThreadTime = 3,
+        /// A counter of each CPU's cycles, which interrupts when it overflows. Code with interrupts
+        /// masked is seen where it unmasks them.
+        Cycles = 4,
+        /// A counter of each CPU's instructions, which interrupts when it overflows. Code with
+        /// interrupts masked is seen where it unmasks them.
+        Instructions = 5,
+    }
+}
+
+impl SamplingDriver {
+    /// What the counter counts that makes the samples: a sample's period is a number of these.
+    /// `None` for drivers whose samples have a period in ticks of the clock.
+    pub const fn counts(self) -> Option<Hardware> {
+        match self {
+            SamplingDriver::Cycles => Some(Hardware::Cycles),
+            SamplingDriver::Instructions => Some(Hardware::Instructions),
+            _ => None,
+        }
     }
 }
 
@@ -69,7 +88,7 @@ crate::event! {
         pub ip: Address,
         /// The thread that ran.
         pub tid: Tid,
-        /// Ticks of the clock that the sample stands for.
+        /// Ticks of the clock that the sample stands for, or events of the driver's counter.
         pub period: u64,
         /// Samples that were due since the CPU's last one and could not be taken.
         pub missed: u32,
@@ -136,7 +155,8 @@ crate::event! {
     #[id(162)]
     #[channel(Names)]
     pub struct Sampling {
-        /// Ticks of the clock between two samples of a CPU, on average; 0 where none are taken.
+        /// Ticks of the clock between two samples of a CPU, on average, or events of the driver's
+        /// counter, exactly; 0 where none are taken.
         pub period: u64,
         /// Most callers of a sample.
         pub depth: u32,

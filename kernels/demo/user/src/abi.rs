@@ -204,7 +204,7 @@ macro_rules! structure {
 
 structure! {
     /// How a session is to be recorded; 0 leaves a choice to the kernel.
-    Session: 7 {
+    Session: 8 {
         /// Size of a packet in bytes.
         packet_size,
         /// Packets per hart for events.
@@ -220,6 +220,8 @@ structure! {
         depth,
         /// What makes the samples: the number of a `SamplingDriver`, plus 1.
         driver,
+        /// Events of the driver's counter between two samples.
+        count,
     }
 }
 

@@ -32,6 +32,11 @@ pub trait Pmu {
         u64::MAX
     }
 
+    /// The counters that can interrupt: an event with a period is counted by no other.
+    fn interrupting(&self) -> u64 {
+        u64::MAX
+    }
+
     /// The counters that can count an event in the modes that are not excluded; 0 if none can.
     fn counters(&self, event: EventKind, exclude: Exclude) -> u64;
 

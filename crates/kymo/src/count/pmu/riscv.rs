@@ -74,7 +74,7 @@ pub struct Sbi<F: Firmware> {
     caches: [u64; CacheLevel::ALL.len() * CacheAccess::ALL.len() * 2],
     /// Whether the harts can leave out what happens in one mode.
     can_exclude: bool,
-    /// From what value each counter is to begin.
+    /// From what value each counter was to begin last.
     values: [u64; MAX_COUNTERS],
     started: u64,
 }
@@ -214,6 +214,12 @@ impl<F: Firmware> Sbi<F> {
         let _ = self.firmware.call(function::COUNTER_START, arguments);
     }
 
+    /// Starts a counter, which may be counting, from a value.
+    fn restart(&self, counter: u32, value: u64) {
+        self.call_for(function::COUNTER_STOP, 1 << counter, 0);
+        self.begin(counter, value);
+    }
+
     /// Whether counters can leave out what happens in one mode.
     pub fn can_exclude(&self) -> bool {
         self.can_exclude
@@ -253,6 +259,15 @@ impl<F: Firmware> Pmu for Sbi<F> {
         match counters.min() {
             Some(width) if self.firmware.interrupts() => u64::MAX >> (64 - width.min(&64)),
             _ => 0,
+        }
+    }
+
+    /// Cycles and instructions have counters of their own without the bits of `mhpmeventN`, by which
+    /// others interrupt.
+    fn interrupting(&self) -> u64 {
+        match self.firmware.interrupts() {
+            true => self.counters & !FIXED,
+            false => 0,
         }
     }
 
@@ -300,9 +315,13 @@ impl<F: Firmware> Pmu for Sbi<F> {
         self.firmware.read(counter)
     }
 
+    /// The firmware writes the counter, which stands still from early in the call that stops it to
+    /// late in the one that starts it.
     fn write(&mut self, counter: u32, value: u64) {
-        self.call_for(function::COUNTER_STOP, 1 << counter, 0);
-        self.begin(counter, value);
+        if let Some(place) = self.values.get_mut(counter as usize) {
+            *place = value;
+        }
+        self.restart(counter, value);
     }
 
     /// Counters from zero start in one call, those with another value one by one before.
@@ -323,19 +342,115 @@ impl<F: Firmware> Pmu for Sbi<F> {
         self.call_for(function::COUNTER_STOP, counters, RESET);
     }
 
-    /// The firmware lets an overflowed counter interrupt again when it starts the counter, so they
-    /// are stopped and started.
+    /// The firmware lets a counter interrupt again when it starts the counter, except while an
+    /// overflow waits for its interrupt. So a counter may be marked as overflowed that is not past
+    /// its end, and is started once more; one that is has a period, and is written for the next.
     fn overflowed(&mut self) -> u64 {
         // A counter that overflows from here on interrupts once more.
         self.firmware.end_interrupt();
-        let overflowed = self.firmware.overflowed() & self.started;
-        let mut left = overflowed;
+        let mut overflowed = 0;
+        let mut left = self.firmware.overflowed() & self.started;
         while left != 0 {
             let counter = left.trailing_zeros();
             left &= left - 1;
-            let value = self.read(counter);
-            self.write(counter, value);
+            let (value, from) = (self.read(counter), self.values.get(counter as usize));
+            match from {
+                Some(from) if value < *from => overflowed |= 1 << counter,
+                // 64 bits that began at zero have not gone round.
+                Some(0) if self.width(counter) == 64 => {}
+                _ => self.restart(counter, value),
+            }
         }
         overflowed
+    }
+}
+
+/// The firmware and the registers of the hart, for a kernel in S-mode.
+///
+/// Counters interrupt if the hart has Sscofpmf and the kernel has set the interrupt's bit in `sie`
+/// ([`OVERFLOW_INTERRUPT`]) before it makes the driver.
+#[cfg(target_arch = "riscv64")]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Supervisor;
+
+/// Number of the interrupt of overflowed counters: its bit in `sie` and `sip`, and its cause.
+pub const OVERFLOW_INTERRUPT: u32 = 13;
+
+#[cfg(target_arch = "riscv64")]
+impl Firmware for Supervisor {
+    fn call(&self, function: usize, arguments: [usize; 5]) -> Result<usize, isize> {
+        let (error, value): (isize, usize);
+        let [first, second, third, fourth, fifth] = arguments;
+        // SAFETY: an SBI call changes only a0 and a1, and none of the extension's functions that
+        // the driver calls is passed memory.
+        unsafe {
+            core::arch::asm!(
+                "ecall",
+                inlateout("a0") first => error,
+                inlateout("a1") second => value,
+                in("a2") third,
+                in("a3") fourth,
+                in("a4") fifth,
+                in("a6") function,
+                in("a7") EXTENSION,
+                options(nostack),
+            );
+        }
+        match error {
+            0 => Ok(value),
+            error => Err(error),
+        }
+    }
+
+    #[inline]
+    fn read(&self, counter: u32) -> u64 {
+        macro_rules! read {
+            ($($number:literal)*) => {
+                match counter {
+                    $($number => {
+                        let value;
+                        // SAFETY: reads a counter, which the firmware has handed out.
+                        unsafe {
+                            core::arch::asm!(
+                                "csrr {}, {}",
+                                out(reg) value,
+                                const FIRST_REGISTER + $number,
+                                options(nomem, nostack),
+                            )
+                        };
+                        value
+                    })*
+                    _ => 0,
+                }
+            };
+        }
+        read!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+    }
+
+    fn overflowed(&self) -> u64 {
+        // The register is there only with Sscofpmf.
+        if !self.interrupts() {
+            return 0;
+        }
+        let overflowed;
+        // SAFETY: reads `scountovf`, which changes nothing.
+        unsafe {
+            core::arch::asm!("csrr {}, 0xDA0", out(reg) overflowed, options(nomem, nostack));
+        }
+        overflowed
+    }
+
+    fn interrupts(&self) -> bool {
+        let enabled: u64;
+        // SAFETY: reads `sie`, whose bit stays 0 without Sscofpmf.
+        unsafe { core::arch::asm!("csrr {}, sie", out(reg) enabled, options(nomem, nostack)) };
+        enabled & 1 << OVERFLOW_INTERRUPT != 0
+    }
+
+    fn end_interrupt(&self) {
+        // SAFETY: clears the interrupt's bit, which is the driver's.
+        unsafe {
+            core::arch::asm!("csrc sip, {}", in(reg) 1_u64 << OVERFLOW_INTERRUPT, options(nostack));
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod arm;
 mod property;
+mod riscv;
 mod rules;
 mod x86;
 

@@ -7,7 +7,7 @@
 
 use core::arch::asm;
 
-use super::{hart, serial, timer};
+use super::{hart, timer};
 
 /// The interrupts by other harts: for something to do, and for a sample, which masks do not stop.
 pub const SOFTWARE: u32 = 0;
@@ -55,9 +55,15 @@ fn set_priority(frame: usize, irq: u32, priority: u8) {
     unsafe { ((frame + PRIORITY + irq as usize) as *mut u8).write_volatile(priority) };
 }
 
-/// Sets an interrupt's bit in these registers of a frame. In all but `GROUP`, zeros change nothing.
+/// Sets an interrupt's bit in these registers of a frame, in which zeros change nothing.
 fn set_bit(frame: usize, registers: usize, irq: u32) {
     set(frame + registers + irq as usize / 32 * 4, 1 << (irq % 32));
+}
+
+/// Puts an interrupt into group 1. The others of the register stay in theirs.
+fn set_group(frame: usize, irq: u32) {
+    let register = frame + GROUP + irq as usize / 32 * 4;
+    set(register, get(register) | 1 << (irq % 32));
 }
 
 /// Starts the distributor. Called once.
@@ -96,6 +102,13 @@ pub fn enable() {
     }
 }
 
+/// Enables one more of the interrupts that this hart has for itself.
+pub fn enable_own(irq: u32) {
+    let own = REDISTRIBUTORS + hart() * REDISTRIBUTOR + OWN;
+    set_priority(own, irq, USUAL);
+    set_bit(own, ENABLE, irq);
+}
+
 /// Lets nothing interrupt this hart any more.
 pub fn disable() {
     // SAFETY: this only stops interrupts.
@@ -104,8 +117,7 @@ pub fn disable() {
 
 /// Enables a device's interrupt (32 to 63).
 pub fn enable_device(irq: u32) {
-    debug_assert_eq!(irq, serial::IRQ, "the other bits of `GROUP` become 0");
-    set_bit(DISTRIBUTOR, GROUP, irq);
+    set_group(DISTRIBUTOR, irq);
     set_priority(DISTRIBUTOR, irq, USUAL);
     set_bit(DISTRIBUTOR, ENABLE, irq);
 }

@@ -5,7 +5,7 @@ use core::arch::asm;
 use kymo::sample::Registers;
 use kymo::vocabulary::FaultCause;
 
-use super::{firmware, gic, hart, serial, timer};
+use super::{firmware, gic, hart, pmu, serial, timer};
 use crate::process::Start;
 use crate::sampling::{self, Place};
 use crate::syscall::Outcome;
@@ -117,6 +117,11 @@ extern "C" fn trap(frame: &mut Frame, kind: usize) {
         (Some(timer::IRQ), _) => {
             gic::complete(timer::IRQ);
             interrupt::timer(timer::IRQ, &frame.place());
+        }
+        (Some(pmu::IRQ), _) => {
+            sampling::on_overflow(&frame.place());
+            // The counters interrupt until their overflows are cleared.
+            gic::complete(pmu::IRQ);
         }
         (Some(serial::IRQ), _) => interrupt::handle(serial::IRQ, uart::interrupt),
         (Some(irq), _) => panic!("interrupt {irq}, which nobody uses"),

@@ -1,11 +1,12 @@
 //! Dispatch of interrupts and exceptions.
 
+use kymo::count::pmu::riscv::OVERFLOW_INTERRUPT;
 use kymo::sample::Registers;
 use kymo::vocabulary::FaultCause;
 
 use super::{disarm_software, hart, plic, serial};
 use crate::process::Start;
-use crate::sampling::Place;
+use crate::sampling::{self, Place};
 use crate::syscall::Outcome;
 use crate::{interrupt, process, space, syscall, uart};
 
@@ -70,6 +71,9 @@ pub extern "C" fn trap(frame: &mut Frame, cause: usize, value: usize) {
             interrupt::asked(SOFTWARE as u32, &frame.place());
         }
         _ if cause == INTERRUPT | TIMER => interrupt::timer(TIMER as u32, &frame.place()),
+        _ if cause == INTERRUPT | OVERFLOW_INTERRUPT as usize => {
+            sampling::on_overflow(&frame.place());
+        }
         _ if cause == INTERRUPT | EXTERNAL => {
             // None if another hart was faster.
             if let Some(source) = plic::claim() {

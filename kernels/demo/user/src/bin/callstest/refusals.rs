@@ -28,6 +28,7 @@ static LARGE: Session = Session {
     period_ns: 0,
     depth: 0,
     driver: 0,
+    count: 0,
 };
 
 fn raw(call: abi::Call, arguments: [usize; 5]) -> Result<usize, Error> {

@@ -38,7 +38,7 @@ const HELP: [&str; 12] = [
      --names-packets N, --packet-size N",
     "OPTION: --mode MODES (trace, sample, or trace:sample; without it, trace)",
     "OPTION of samples: --hz N, --period MICROSECONDS or --period-ns N, --depth CALLERS, \
-     --driver timer|nmi|ipi, --samples-packets N",
+     --driver timer|nmi|ipi|cycles|instructions, --count EVENTS, --samples-packets N",
     "exit status: 0 done, 1 refused, 2 wrong usage, or that of the recorded program",
 ];
 

@@ -100,12 +100,15 @@ impl Options {
                 Some("--period-ns") if session.period_ns == 0 => {
                     session.period_ns = positive(words)?
                 }
+                Some("--count") => session.count = positive(words)?,
                 Some("--depth") => session.depth = number(words)?.saturating_add(1),
                 Some("--driver") => {
                     let driver = match words.next() {
                         Some("timer") => SamplingDriver::Timer,
                         Some("nmi") => SamplingDriver::Nmi,
                         Some("ipi") => SamplingDriver::Ipi,
+                        Some("cycles") => SamplingDriver::Cycles,
+                        Some("instructions") => SamplingDriver::Instructions,
                         _ => return Err(Failed::Usage),
                     };
                     session.driver = driver as u64 + 1;
@@ -122,9 +125,11 @@ impl Options {
             period_ns,
             depth,
             driver,
+            count,
             ..
         } = self.session;
-        let is_for_samples = samples_packets + period_ns + depth + driver > 0;
+        let settings = [samples_packets, period_ns, depth, driver, count];
+        let is_for_samples = settings.iter().any(|setting| *setting > 0);
         let is_for_events = !self.events.is_empty();
         match (self.modes.has(Modes::TRACE), self.modes.has(Modes::SAMPLE)) {
             (_, false) if is_for_samples => Err(Failed::Usage),

@@ -8,15 +8,18 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use kymo_ctf::{Event, Item, Trace, Value};
-use kymo_e2e::demo::{ARCHES, Arch, Counts, LEDGER, X86_64, is_the_librarys, ledger, name_of};
+use kymo_e2e::demo::{
+    AARCH64, ARCHES, Arch, Counts, LEDGER, X86_64, is_the_librarys, ledger, name_of,
+};
 use kymo_e2e::{babeltrace, kymo, recording, run, scratch};
 
 /// Of `LockKind`.
 const SEMAPHORE: u64 = 1;
 const SPIN: u64 = 2;
 
-/// The number of x86-64's NMIs.
+/// The numbers of x86-64's NMIs, and of AArch64's pseudo-NMIs.
 const NMI: u64 = 2;
+const PSEUDO_NMI: u64 = 1;
 
 /// System calls.
 const GETPID: u64 = 1;
@@ -27,6 +30,8 @@ const EXEC: u64 = 6;
 struct Machine {
     /// The serial port's interrupt.
     uart: u64,
+    /// The number of its NMIs, if it has some.
+    nmi: Option<u64>,
     heap: Range<u64>,
     /// By hart: the running thread, the active interrupts, whether the scheduler is active.
     running: Vec<u64>,
@@ -56,6 +61,11 @@ impl Machine {
     fn new(arch: &Arch, harts: usize) -> Machine {
         Machine {
             uart: arch.uart,
+            nmi: match arch.name {
+                "x86_64" => Some(NMI),
+                "aarch64" => Some(PSEUDO_NMI),
+                _ => None,
+            },
             heap: arch.heap.clone(),
             running: vec![0; harts],
             handled: vec![Vec::new(); harts],
@@ -89,7 +99,7 @@ impl Machine {
             ),
             "irq_handler_entry" => {
                 self.handled[cpu].push(number("irq"));
-                if number("irq") == NMI {
+                if Some(number("irq")) == self.nmi {
                     self.saw("NMIs");
                 }
                 if number("irq") == self.uart {
@@ -500,15 +510,18 @@ fn a_device_interrupts_every_hart_once_a_byte() {
     }
 }
 
-/// On x86-64: RISC-V has no NMI that QEMU lets a kernel send. They come inside the writers, in the
-/// places of the kernel where `gs` is still or already a program's, and in programs.
+/// On x86-64 and AArch64: RISC-V has no NMI that QEMU lets a kernel send. They come inside the
+/// writers, in the places of x86-64's kernel where `gs` is still or already a program's, or where
+/// AArch64's masks interrupts, and in programs.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn nmis_come_everywhere() {
-    for harts in [1, 4] {
-        let seen = account(&X86_64, "nmis rounds=500", harts, &[]);
-        let nmis = seen.get("NMIs").copied().unwrap_or(0);
-        assert!(nmis > 1000, "{harts} harts: {nmis} NMIs");
+    for arch in [X86_64, AARCH64] {
+        for harts in [1, 4] {
+            let seen = account(&arch, "nmis rounds=500", harts, &[]);
+            let nmis = seen.get("NMIs").copied().unwrap_or(0);
+            assert!(nmis > 1000, "{} with {harts} harts: {nmis} NMIs", arch.name);
+        }
     }
 }
 

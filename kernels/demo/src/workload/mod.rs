@@ -10,7 +10,7 @@ pub mod known;
 mod lock_wait;
 mod locks;
 mod long_irq;
-#[cfg(target_arch = "x86_64")]
+#[cfg(not(target_arch = "riscv64"))]
 mod nmis;
 mod page_faults;
 mod switch;
@@ -46,7 +46,7 @@ pub enum Workload {
     /// A thread prints a line that it reads from the serial port.
     Echo,
     /// Processes with calls, faults and messages, into which NMIs come.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(not(target_arch = "riscv64"))]
     Nmis,
     /// Loops of known length, which are counted.
     Counts,
@@ -73,7 +73,7 @@ impl Workload {
             "long_irq" => Some(Workload::LongIrq),
             "page_faults" => Some(Workload::PageFaults),
             "echo" => Some(Workload::Echo),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(not(target_arch = "riscv64"))]
             "nmis" => Some(Workload::Nmis),
             "broken" => Some(Workload::Broken),
             "counts" => Some(Workload::Counts),
@@ -105,7 +105,7 @@ impl Workload {
             Workload::LongIrq => long_irq::run(),
             Workload::PageFaults => page_faults::run(),
             Workload::Echo => echo::run(),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(not(target_arch = "riscv64"))]
             Workload::Nmis => nmis::run(rounds),
             Workload::Broken => broken::run(rounds),
             Workload::Counts => counts::run(),

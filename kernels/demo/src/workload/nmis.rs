@@ -12,7 +12,7 @@ use crate::{arch, smp, thread};
 const BURST: usize = 400;
 const PAUSE: u64 = 2_000;
 
-/// Least number of NMIs at the places of the kernel where `gs` is a program's.
+/// Least number of NMIs at the places of the kernel that [`arch::NMIS_BETWEEN`] names.
 const BETWEEN: u64 = 10;
 
 static ENOUGH: AtomicBool = AtomicBool::new(false);
@@ -35,9 +35,9 @@ pub fn run(rounds: u32) {
         [sum[0] + kernel, sum[1] + user]
     });
     println!(
-        "demo: {kernel} NMIs in the kernel, {} of them before or behind its gs, and {user} in \
-         programs",
-        arch::count_nmis_between()
+        "demo: {kernel} NMIs in the kernel, {} of them {}, and {user} in programs",
+        arch::count_nmis_between(),
+        arch::NMIS_BETWEEN
     );
 }
 

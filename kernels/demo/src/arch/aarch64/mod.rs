@@ -22,6 +22,7 @@ use kymo::platform::{ByPointer, Call, Control, Platform};
 use kymo::vocabulary::{Sampling, SamplingDriver};
 
 pub use serial::put;
+pub use trap::{count_nmis, count_nmis_between};
 
 use super::{BOOT_STACK_SHIFT, device_tree};
 use crate::MAX_HARTS;
@@ -219,18 +220,27 @@ pub fn interrupt(hart: usize) {
     gic::send(gic::SOFTWARE, hart);
 }
 
+/// Sends a hart a pseudo-NMI, which comes even while it masks interrupts.
+pub fn send_nmi(hart: usize) {
+    gic::send(gic::PSEUDO_NMI, hart);
+}
+
+/// Where the pseudo-NMIs came that [`count_nmis_between`] counts.
+pub const NMIS_BETWEEN: &str = "with interrupts masked";
+
 /// What can make a hart take a sample besides its timer: a pseudo-NMI, which comes wherever the
 /// hart is, except in the first and last instructions of a trap.
 pub const REMOTE_DRIVER: SamplingDriver = SamplingDriver::Nmi;
 
 /// Has another hart take a sample.
 pub fn ask_for_sample(hart: usize) {
-    gic::send(gic::PSEUDO_NMI, hart);
+    send_nmi(hart);
 }
 
 /// The names of this machine's interrupts.
-pub const INTERRUPTS: [(u32, &str); 3] = [
+pub const INTERRUPTS: [(u32, &str); 4] = [
     (gic::SOFTWARE, "ipi"),
+    (gic::PSEUDO_NMI, "nmi"),
     (timer::IRQ, "timer"),
     (serial::IRQ, "uart"),
 ];

@@ -1,6 +1,7 @@
 //! Dispatch of interrupts and exceptions.
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use kymo::sample::Registers;
 use kymo::vocabulary::FaultCause;
@@ -9,7 +10,7 @@ use super::{firmware, gic, hart, pmu, serial, timer};
 use crate::process::Start;
 use crate::sampling::{self, Place};
 use crate::syscall::Outcome;
-use crate::{interrupt, process, space, syscall, uart};
+use crate::{MAX_HARTS, interrupt, process, space, syscall, uart};
 
 core::arch::global_asm!(
     include_str!("trap.s"),
@@ -99,7 +100,7 @@ extern "C" fn trap(frame: &mut Frame, kind: usize) {
         _ => None,
     };
     if irq == Some(gic::PSEUDO_NMI) {
-        sampling::on_request(&frame.place());
+        nmi(frame);
         gic::complete(gic::PSEUDO_NMI);
         return;
     }
@@ -144,6 +145,36 @@ extern "C" fn trap(frame: &mut Frame, kind: usize) {
     if !kernel {
         process::leave();
     }
+}
+
+/// Pseudo-NMIs by hart: of programs, of the kernel with interrupts on, and with interrupts masked.
+static NMIS: [[AtomicU64; 3]; MAX_HARTS] = [const { [const { AtomicU64::new(0) }; 3] }; MAX_HARTS];
+
+/// A pseudo-NMI, which the processor keeps from being interrupted.
+fn nmi(frame: &Frame) {
+    if sampling::on_request(&frame.place()) {
+        return;
+    }
+    interrupt::handle(gic::PSEUDO_NMI, || {
+        let place = match (frame.is_kernels(), frame.mask as u64) {
+            (false, _) => 0,
+            (true, gic::UNMASKED) => 1,
+            (true, _) => 2,
+        };
+        let count = &NMIS[hart()][place];
+        count.store(count.load(Relaxed) + 1, Relaxed);
+    });
+}
+
+/// A hart's pseudo-NMIs so far: in the kernel, and in programs.
+pub fn count_nmis(hart: usize) -> [u64; 2] {
+    let [programs, on, masked] = NMIS[hart].each_ref().map(|count| count.load(Relaxed));
+    [on + masked, programs]
+}
+
+/// Pseudo-NMIs of all harts in the kernel where interrupts are masked.
+pub fn count_nmis_between() -> u64 {
+    NMIS.iter().map(|[.., masked]| masked.load(Relaxed)).sum()
 }
 
 /// What is known of the last exception.

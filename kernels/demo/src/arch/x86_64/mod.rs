@@ -247,6 +247,9 @@ pub fn ask_for_sample(hart: usize) {
     send_nmi(hart);
 }
 
+/// Where the NMIs came that [`count_nmis_between`] counts.
+pub const NMIS_BETWEEN: &str = "before or behind its gs";
+
 /// NMIs of all harts in the kernel that came while `gs` was a program's, at its very entries and
 /// exits.
 pub fn count_nmis_between() -> u64 {

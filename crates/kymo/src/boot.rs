@@ -131,7 +131,11 @@ impl<'a> Options<'a> {
                 _ => options.set(part).ok_or(part)?,
             }
         }
-        let useless = if options.samples_by_counter() { period } else { count };
+        let useless = if options.samples_by_counter() {
+            period
+        } else {
+            count
+        };
         useless.map_or(Ok(options), Err)
     }
 

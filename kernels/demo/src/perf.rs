@@ -91,8 +91,13 @@ pub fn start(
     let mut buffer = [0; NAMES];
     let names = text(names, &mut buffer, len)?;
     let driver = driver(asked.driver, asked.count);
+    let given = names.filter(|names| !names.is_empty());
+    let counts = mode == Mode::Count as usize;
+    let counters = given.filter(|_| counts);
     let options = Options {
-        events: names.filter(|names| !names.is_empty()),
+        events: given.filter(|_| !counts),
+        counters,
+        count_ns: Some(asked.period_ns).filter(|&period| counts && period > 0),
         modes: Some(Mode::ALL.map(|of| of as usize == mode)),
         period_ns: Some(asked.period_ns).filter(|&period| period > 0),
         count: Some(asked.count).filter(|&count| count > 0),
@@ -103,14 +108,15 @@ pub fn start(
     let config = options.apply(&recording::config(&recording::settings(), &asked));
     // Unknown names and drivers are refused together with the flags.
     let are_events = names.is_some() && options.stray(&kymo::vocabulary::ALL).is_none();
-    let counts = driver
+    let are_counted = options.group().is_ok();
+    let by_counter = driver
         .flatten()
         .is_some_and(|driver| driver.counts().is_some());
-    let is_in_its_unit = match counts {
+    let is_in_its_unit = match by_counter {
         true => asked.period_ns == 0,
         false => asked.count == 0,
     };
-    let flags = match are_events && driver.is_some() && is_in_its_unit {
+    let flags = match are_events && are_counted && driver.is_some() && is_in_its_unit {
         true => word(flags),
         false => u32::MAX,
     };
@@ -179,10 +185,11 @@ pub fn switch(mode: usize, (name, len): (usize, usize), on: bool) -> Result<i64,
     // No event is called "".
     let name = text(name, &mut buffer, len)?.unwrap_or("");
     let _turn = Turn::take();
-    RECORDER
-        .switch(word(mode), name, on)
-        .map(i64::from)
-        .map_err(error)
+    let switched = match mode == Mode::Count as usize {
+        true => RECORDER.counts(word(mode), name, on),
+        false => RECORDER.switch(word(mode), name, on),
+    };
+    switched.map(i64::from).map_err(error)
 }
 
 pub fn status(address: usize) -> Result<i64, Error> {

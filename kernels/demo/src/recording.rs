@@ -84,6 +84,10 @@ pub fn start(
     config: &Config,
     options: &Options<'_>,
 ) -> Result<u32, Refused> {
+    if mode == kymo::Mode::Count as u32 {
+        let group = options.group().map_err(Refused::Count)?;
+        RECORDER.set_counting(mode, &group, options.count_ns())?;
+    }
     let started = RECORDER.start_with(mode, flags, Some(config), |name| options.records(name))?;
     set_flags(started.overflow);
     sampling::drive_if_asked();

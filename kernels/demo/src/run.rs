@@ -109,14 +109,24 @@ fn record_and_send(settings: &Settings) -> bool {
     program(line)
 }
 
-/// The options of the program `perf` for what `kymo=` says of modes and samples.
+/// The options of the program `perf` for what `kymo=` says of modes, samples and counts.
 fn sampling_words(asked: &Options<'_>, line: &mut Line) -> core::fmt::Result {
-    if asked.starts(Mode::Sample) {
-        let modes = match asked.starts(Mode::Trace) {
-            true => "trace:sample",
-            false => "sample",
-        };
-        write!(line, " --mode {modes}")?;
+    if asked.starts(Mode::Sample) || asked.starts(Mode::Count) {
+        line.write_str(" --mode ")?;
+        let modes = Mode::ALL.into_iter().filter(|mode| asked.starts(*mode));
+        for (place, mode) in modes.enumerate() {
+            let separator = if place > 0 { ":" } else { "" };
+            write!(line, "{separator}{}", mode.name())?;
+        }
+    }
+    if let Some(counters) = asked.counters {
+        write!(line, " --counters {counters}")?;
+    }
+    if let Some(events) = asked.counters_on {
+        write!(line, " --counters-on {events}")?;
+    }
+    if let Some(period) = asked.count_ns {
+        write!(line, " --count-ns {period}")?;
     }
     if let Some(period) = asked.period_ns {
         write!(line, " --period-ns {period}")?;

@@ -324,6 +324,26 @@ fn threads_calls_and_interrupts_share_the_counts() {
     }
 }
 
+/// A program of the guest's that records by system calls gives the same counts.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn both_ways_out_give_the_same_counts() {
+    let options = [
+        "--counters",
+        "instructions,context-switches",
+        "--counters-on",
+        "sched_switch,sys_*",
+        "--via",
+        "both",
+    ];
+    let trace = recorded(&RISCV64, "count-both", "workload=ipc rounds=50", &options);
+    let [memory, syscall] = ["memory", "syscall"].map(|way| events(&trace.join(way)));
+    assert_eq!(memory, syscall);
+    for name in ["group_count", "event_count", "counted_event"] {
+        assert!(memory.iter().any(|event| event.name() == name), "{name}");
+    }
+}
+
 /// A kernel refuses what its processors cannot count, in one sentence.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]

@@ -73,7 +73,8 @@ calls! {
     /// port_write does.
     PortRead "port_read",
     /// perf_start(mode, flags, [`Session`], events, len) -> channels. `events` are names, separated
-    /// by colons; empty for all.
+    /// by colons; empty for all. For the mode `count` they are what is counted, separated by plus
+    /// signs; empty for the kernel's choice.
     PerfStart "perf_start",
     /// perf_read(mode, channel, buffer, len) -> number of bytes read from the channel; 0 if there
     /// is nothing new.
@@ -82,7 +83,8 @@ calls! {
     PerfStop "perf_stop",
     /// perf_finish(mode, [`Diagnostics`]).
     PerfFinish "perf_finish",
-    /// perf_switch(mode, name, len, on) -> number of events with this name.
+    /// perf_switch(mode, name, len, on) -> number of events with this name. For the mode `count`
+    /// they record the counts, or not any more.
     PerfSwitch "perf_switch",
     /// perf_status([`Status`]).
     PerfStatus "perf_status",

@@ -17,7 +17,6 @@ pub const NOT_WRITABLE: [usize; 5] = [0, KERNEL, USER, UNMAPPED, usize::MAX - 7]
 const NOT_READABLE: [usize; 4] = [0, KERNEL, UNMAPPED, usize::MAX - 7];
 /// Modes that do not exist, and a mode that this kernel was built without.
 const UNKNOWN: [u32; 3] = [3, 9, u32::MAX];
-const NOT_BUILT: [u32; 1] = [2];
 const NO_FLAG: usize = 1 << 5;
 /// Rings that fit into no memory.
 static LARGE: Session = Session {
@@ -53,7 +52,7 @@ fn start(mode: u32, flags: usize, rings: &Session, events: &str) -> Result<usize
 /// Calls with an invalid pointer, and all other errors.
 fn with_bad_pointers(cells: &mut Cells, state: State) {
     let rings = &raw const LARGE as usize;
-    for mode in [TRACE, NOT_BUILT[0], UNKNOWN[0]] {
+    for mode in [TRACE, UNKNOWN[0]] {
         let mode = mode as usize;
         for address in NOT_READABLE {
             let what = format_args!("start while {state:?}, mode {mode}, rings at {address:#x}");
@@ -119,19 +118,17 @@ fn with_bad_pointers(cells: &mut Cells, state: State) {
 
 /// Calls with invalid modes.
 fn with_bad_modes(cells: &mut Cells, state: State) {
-    let unknown = UNKNOWN.map(|mode| (mode, Error::NoCall));
-    let not_built = NOT_BUILT.map(|mode| (mode, Error::NotBuilt));
-    for (mode, error) in unknown.into_iter().chain(not_built) {
+    for mode in UNKNOWN {
         cells.equal(
             format_args!("start of mode {mode} while {state:?}"),
             start(mode, NO_FLAG, &LARGE, "no_event"),
-            Err(error),
+            Err(Error::NoCall),
         );
         for call in Call::ALL {
             cells.equal(
                 format_args!("{call:?} of mode {mode} while {state:?}"),
                 call.make(mode),
-                Err(error),
+                Err(Error::NoCall),
             );
         }
     }
@@ -256,11 +253,6 @@ pub fn denied(cells: &mut Cells) {
             format_args!("{call:?} without the right"),
             call.make(TRACE),
             denied,
-        );
-        cells.equal(
-            format_args!("{call:?} of a mode that is not built"),
-            call.make(NOT_BUILT[0]),
-            Err(Error::NotBuilt),
         );
         cells.equal(
             format_args!("{call:?} of an unknown mode"),

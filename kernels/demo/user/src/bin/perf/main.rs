@@ -23,7 +23,7 @@ pub const INTERVAL: u64 = 2_000;
 const REFUSED: u8 = 1;
 const USAGE: u8 = 2;
 
-const HELP: [&str; 12] = [
+const HELP: [&str; 13] = [
     "perf record [OPTION ..] [-- PROGRAM WORD ..]   record while PROGRAM runs, or until the host \
      requests the end, and send",
     "perf record [OPTION ..] workload NAME          record while a kernel workload runs, and send",
@@ -36,9 +36,11 @@ const HELP: [&str; 12] = [
     "perf clear                                     hide the records so far from status and dump",
     "OPTION: --rolling (a full ring loses its oldest packet), --events EVENT:EVENT.., --packets N, \
      --names-packets N, --packet-size N",
-    "OPTION: --mode MODES (trace, sample, or trace:sample; without it, trace)",
+    "OPTION: --mode MODES (trace, sample, count, with colons between; without it, trace)",
     "OPTION of samples: --hz N, --period MICROSECONDS or --period-ns N, --depth CALLERS, \
      --driver timer|nmi|ipi|cycles|instructions, --count EVENTS, --samples-packets N",
+    "OPTION of counts: --counters NAME+NAME.., --count-ns N, --counters-on EVENT:EVENT.. (events \
+     that carry the counts)",
     "exit status: 0 done, 1 refused, 2 wrong usage, or that of the recorded program",
 ];
 

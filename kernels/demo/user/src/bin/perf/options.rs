@@ -14,6 +14,7 @@ pub struct Modes(pub u64);
 impl Modes {
     pub const TRACE: Modes = Modes(1 << Mode::Trace as u64);
     const SAMPLE: Modes = Modes(1 << Mode::Sample as u64);
+    const COUNT: Modes = Modes(1 << Mode::Count as u64);
 
     /// Reads names of modes, separated by commas or, on the kernel's command line, by colons.
     fn of(names: &str) -> Option<Modes> {
@@ -22,6 +23,7 @@ impl Modes {
             modes.0 |= match name {
                 "trace" => Modes::TRACE.0,
                 "sample" => Modes::SAMPLE.0,
+                "count" => Modes::COUNT.0,
                 _ => return None,
             };
         }
@@ -35,7 +37,7 @@ impl Modes {
     /// Their numbers. The mode `sample` comes first: the session that it opens has channels for
     /// samples, and the mode `trace` needs no more.
     fn each(self) -> impl Iterator<Item = u32> {
-        let modes = [Mode::Sample, Mode::Trace].map(|mode| mode as u32);
+        let modes = [Mode::Sample, Mode::Trace, Mode::Count].map(|mode| mode as u32);
         modes
             .into_iter()
             .filter(move |mode| self.0 & 1 << mode != 0)
@@ -66,6 +68,12 @@ pub struct Options {
     pub flags: u32,
     pub modes: Modes,
     events: &'static str,
+    /// What is counted, with plus signs between; empty for the kernel's choice.
+    counters: &'static str,
+    /// Events that record the counts, with colons between; empty for none.
+    counters_on: &'static str,
+    /// Nanoseconds until the counts are recorded again; 0 for the kernel's choice.
+    count_ns: u64,
     session: Session,
 }
 
@@ -76,6 +84,9 @@ impl Options {
             flags: 0,
             modes: Modes::TRACE,
             events: "",
+            counters: "",
+            counters_on: "",
+            count_ns: 0,
             session: Session::default(),
         };
         loop {
@@ -87,6 +98,9 @@ impl Options {
                 Some("--mode") => {
                     options.modes = words.next().and_then(Modes::of).ok_or(Failed::Usage)?
                 }
+                Some("--counters") => options.counters = words.next().ok_or(Failed::Usage)?,
+                Some("--counters-on") => options.counters_on = words.next().ok_or(Failed::Usage)?,
+                Some("--count-ns") => options.count_ns = positive(words)?,
                 Some("--packets") => session.packets = positive(words)?,
                 Some("--names-packets") => session.names_packets = positive(words)?,
                 Some("--samples-packets") => session.samples_packets = positive(words)?,
@@ -130,11 +144,19 @@ impl Options {
         } = self.session;
         let settings = [samples_packets, period_ns, depth, driver, count];
         let is_for_samples = settings.iter().any(|setting| *setting > 0);
-        let is_for_events = !self.events.is_empty();
-        match (self.modes.has(Modes::TRACE), self.modes.has(Modes::SAMPLE)) {
-            (_, false) if is_for_samples => Err(Failed::Usage),
-            (false, _) if is_for_events => Err(Failed::Usage),
-            _ => Ok(self),
+        let is_for_events = !self.events.is_empty() || !self.counters_on.is_empty();
+        let is_for_counts = [self.counters, self.counters_on] != [""; 2] || self.count_ns > 0;
+        let asked = [
+            (Modes::TRACE, is_for_events),
+            (Modes::SAMPLE, is_for_samples),
+            (Modes::COUNT, is_for_counts),
+        ];
+        match asked
+            .iter()
+            .any(|(mode, is_asked)| *is_asked && !self.modes.has(*mode))
+        {
+            true => Err(Failed::Usage),
+            false => Ok(self),
         }
     }
 
@@ -142,7 +164,7 @@ impl Options {
     pub fn start(&self) -> Result<(), Failed> {
         let mut begun = Modes(0);
         for mode in self.modes.each() {
-            let started = sys::perf_start(mode, self.flags, &self.session, self.events);
+            let started = self.start_mode(mode);
             if started.is_err() {
                 // They run.
                 let _ = begun.finish();
@@ -151,6 +173,27 @@ impl Options {
             begun.0 |= 1 << mode;
         }
         Ok(())
+    }
+
+    fn start_mode(&self, mode: u32) -> Result<usize, Error> {
+        if mode != Mode::Count as u32 {
+            return sys::perf_start(mode, self.flags, &self.session, self.events);
+        }
+        let session = Session {
+            period_ns: self.count_ns,
+            depth: 0,
+            driver: 0,
+            count: 0,
+            ..self.session
+        };
+        let started = sys::perf_start(mode, self.flags, &session, self.counters)?;
+        let mut names = self.counters_on.split(':').filter(|name| !name.is_empty());
+        let carried = names.try_for_each(|name| sys::perf_switch(mode, name, true).map(drop));
+        if carried.is_err() {
+            // It runs.
+            let _ = sys::perf_finish(mode);
+        }
+        carried.map(|()| started)
     }
 }
 

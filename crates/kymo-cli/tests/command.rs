@@ -75,6 +75,7 @@ fn the_version_names_the_formats() {
         clock,
         hosted: true,
         samples: false,
+        counters: kymo::counter::Counters::NONE,
     };
     kymo::ctf::tsdl::write(&mut metadata, &session, &kymo::vocabulary::ALL).unwrap();
     let (major, minor) = kymo::ctf::VERSION;

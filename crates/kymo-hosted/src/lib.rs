@@ -239,6 +239,10 @@ unsafe impl Local for HostedLocal {
     fn control(cpu: Blocks, kind: ChannelKind) -> &'static Control {
         ByPointer::<ThreadBlock>::control(cpu, kind)
     }
+    #[inline(always)]
+    fn counters(cpu: Blocks) -> *const std::sync::atomic::AtomicUsize {
+        ByPointer::<ThreadBlock>::counters(cpu)
+    }
 }
 
 /// The number of this thread's ring, claiming one if it has none; `None` if no session was started

@@ -98,6 +98,7 @@ pub mod arch;
 pub mod boot;
 mod channel;
 pub mod count;
+pub mod counter;
 pub mod ctf;
 pub mod event;
 mod exclusive;

@@ -5,6 +5,7 @@
 //! for the writers of other CPUs. Everything else has a default.
 
 use crate::count::GroupSpec;
+use crate::counter::Counters;
 use crate::recorder::Refused;
 pub use crate::ring::Reserve;
 pub use crate::ring::layout::Control;
@@ -42,6 +43,7 @@ pub enum Call {
 ///
 /// # Safety
 /// - `Local` leads to control blocks that no other CPU writes, in a region that stays mapped.
+///   Behind those of each CPU stand at least as many words of counters as `COUNTERS` takes.
 /// - From the moment a writer fetches them until its record is written, the code neither moves to
 ///   another CPU nor is switched out: `Masked` ensures this itself; with `LocalCas`, `pin` and
 ///   `unpin` do.
@@ -107,6 +109,11 @@ pub unsafe trait Platform: 'static {
     fn sampling(sampling: &Sampling) {
         let _ = sampling;
     }
+
+    /// The kernel's own [counters](crate::counter), which its code may count; the memory of its
+    /// control blocks must have as many words for them as they take
+    /// ([`Counters::words`](crate::counter::Counters::words)).
+    const COUNTERS: Counters = Counters::NONE;
 
     /// Whether events can have a context: who called their tracepoint, and what the CPU has
     /// counted. Costs a load and a branch an event that is on; without it, [`context`] is never

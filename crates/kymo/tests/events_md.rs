@@ -84,6 +84,7 @@ fn type_name(ty: &FieldType) -> String {
 
 fn subject(event: &EventSchema) -> &'static str {
     match (event.channel, event.name) {
+        (_, "kymo_counter" | "kymo_gauge" | "kymo_histogram") => "Marks, spans, counters",
         (_, name) if name.starts_with("kymo_") => "The recording itself",
         (ChannelKind::Names, _) => "Names and states",
         (ChannelKind::Samples, _) => "Samples",
@@ -112,8 +113,9 @@ fn subject(event: &EventSchema) -> &'static str {
 }
 
 /// The files that declare the events.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     include_str!("../src/vocabulary/count.rs"),
+    include_str!("../src/vocabulary/counter.rs"),
     include_str!("../src/vocabulary/ipc.rs"),
     include_str!("../src/vocabulary/irq.rs"),
     include_str!("../src/vocabulary/lock.rs"),
@@ -142,6 +144,7 @@ fn rust_type(event: &str, field: &str) -> String {
     ty.replace("NAME_BYTES", "64")
         .replace("MAX_CALLERS", "127")
         .replace("MAX_EVENTS", "16")
+        .replace("BUCKETS_AT_ONCE", "16")
 }
 
 /// The type of the event of this name.
@@ -187,6 +190,7 @@ fn page() -> String {
                 match (texts, event.channel) {
                     (0, _) => "",
                     _ if event.name == "stack_copy" => " and its words",
+                    _ if event.name == "kymo_histogram" => " and its buckets",
                     (_, ChannelKind::Samples) => " and its callers",
                     _ => " and its text",
                 }

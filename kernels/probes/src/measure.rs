@@ -5,6 +5,7 @@
 
 #[cfg(target_os = "none")]
 mod counters;
+mod own_counters;
 mod probes;
 
 use kymo::vocabulary::{IrqEnter, Sample};
@@ -18,7 +19,8 @@ const ON: u32 = 2000;
 const OFF: u32 = 500;
 
 static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![TwoFields, IrqEnter, Sample];
-static REGION: RegionMemory<{ 1 << 20 }, 1> = RegionMemory::new();
+static REGION: RegionMemory<{ 1 << 20 }, 1, { own_counters::COUNTERS.words() }> =
+    RegionMemory::new();
 
 /// Calls the probes; false if the session did not start or stop.
 fn measure() -> bool {
@@ -52,7 +54,7 @@ fn measure() -> bool {
 
 /// Through opaque pointers, so that the compiler inlines none.
 fn call(times: u32) {
-    let all: [extern "C" fn(u32, u32); 8] = [
+    let all: [extern "C" fn(u32, u32); 11] = [
         probes::kymo_probe_two_fields,
         probes::kymo_probe_two_fields_masked,
         probes::kymo_probe_irq_enter_masked,
@@ -61,6 +63,9 @@ fn call(times: u32) {
         probes::kymo_probe_sample_1,
         probes::kymo_probe_sample_8,
         probes::kymo_probe_sample_32,
+        own_counters::kymo_probe_count,
+        own_counters::kymo_probe_count_unnested,
+        own_counters::kymo_probe_observe,
     ];
     for probe in all {
         let probe = core::hint::black_box(probe);

@@ -63,6 +63,7 @@ impl Writer {
                 clock,
                 hosted: false,
                 samples: false,
+                counters: kymo::counter::Counters::NONE,
             },
             &ALL,
         )?;

@@ -569,3 +569,39 @@ fn reading_a_group_keeps_to_its_budget() {
     }
     assert!(over.is_empty(), "not what budgets.toml says:\n{over}");
 }
+
+/// V-12: what counting costs, without the `ret` of the function that does it.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn a_counter_keeps_to_its_budget() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../budgets.toml");
+    let table: toml::Table = fs::read_to_string(path).unwrap().parse().unwrap();
+    let folder = scratch("cost-counter");
+    let mut over = String::new();
+    for (arch, name) in [
+        (Arch::Riscv64, "riscv64"),
+        (Arch::Riscv32, "riscv32"),
+        (Arch::X86_64, "x86_64"),
+    ] {
+        if !arch.is_here() {
+            println!("not counted on this machine, which is no x86-64");
+            continue;
+        }
+        let measured = measured(arch, &folder);
+        let budgets = table["counter"].as_array().unwrap().iter();
+        let mut known = 0;
+        for budget in budgets.filter(|budget| budget["arch"].as_str() == Some(name)) {
+            let number = |key: &str| budget[key].as_integer().unwrap() as u64;
+            let (probe, what) = (&budget["probe"], budget["what"].as_str().unwrap());
+            let found = median(&measured[probe.as_str().unwrap()][0]) - 1;
+            let text = format!("{name}, {what}: {found} ({})\n", number("instructions"));
+            print!("{text}");
+            if found != number("instructions") || found > number("limit") {
+                over.push_str(&text);
+            }
+            known += 1;
+        }
+        assert_eq!(known, 3, "{name} has a budget for each probe");
+    }
+    assert!(over.is_empty(), "not what budgets.toml says:\n{over}");
+}

@@ -110,6 +110,7 @@ impl Made {
                 clock,
                 hosted: false,
                 samples,
+                counters: kymo::counter::Counters::NONE,
             },
             &ALL,
         )

@@ -167,6 +167,9 @@ unsafe impl Local for Mortal {
     fn control(cpu: Blocks, kind: ChannelKind) -> &'static Control {
         Through::control(cpu, kind)
     }
+    fn counters(cpu: Blocks) -> *const std::sync::atomic::AtomicUsize {
+        Through::counters(cpu)
+    }
 }
 
 pub struct Guest;

@@ -1,5 +1,9 @@
 //! What differs by processor: one file each, with what the ring or a port needs from it.
 
+use crate::sync::AtomicUsize;
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, all(test, loom))))))]
+use crate::sync::Ordering::Relaxed;
+
 #[cfg(target_arch = "aarch64")]
 pub mod aarch64;
 #[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
@@ -46,6 +50,19 @@ pub(crate) fn frame_pointer() -> usize {
         target_arch = "aarch64"
     )))]
     0
+}
+
+/// Whether [`add_word`] is atomic against other CPUs too.
+pub(crate) const ATOMIC_ADD: bool = !cfg!(target_arch = "x86_64");
+
+/// Adds to a word, modulo its size; atomic against whatever interrupts it on this CPU.
+#[inline(always)]
+pub(crate) fn add_word(word: &AtomicUsize, by: usize) {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, all(test, loom)))))]
+    local::add_word(word, by);
+    // One instruction on RISC-V; a pair of exclusive ones, or one with LSE, on AArch64.
+    #[cfg(not(all(target_arch = "x86_64", not(any(miri, all(test, loom))))))]
+    word.fetch_add(by, Relaxed);
 }
 
 /// Operations that are atomic against interrupts on this CPU. Processors without a cheaper form use

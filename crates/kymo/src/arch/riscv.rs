@@ -5,7 +5,7 @@ use crate::sync::{AtomicUsize, Ordering::Release, fence};
 use core::arch::asm;
 
 use crate::channel::ChannelKind;
-use crate::ring::layout::Control;
+use crate::ring::layout::{COUNTERS_OFFSET, Control};
 use crate::ring::local::{ControlWord, Local};
 use crate::ring::masked::Interrupts;
 
@@ -199,6 +199,21 @@ unsafe impl Local for AtTp {
         unsafe { asm!("mv {}, tp", out(reg) first, options(nomem, nostack, preserves_flags)) };
         // SAFETY: the blocks of one hart stand in a row, one a kind, and stay mapped.
         unsafe { &*first.add(kind as usize) }
+    }
+    #[inline(always)]
+    fn counters((): ()) -> *const AtomicUsize {
+        // As far as one instruction reaches; the rest of the way goes into that of the access.
+        const REACH: usize = 2040;
+        let near: *const u8;
+        // SAFETY: adds to a register.
+        unsafe {
+            asm!(
+                "addi {}, tp, {}",
+                out(reg) near, const REACH,
+                options(nomem, nostack, preserves_flags),
+            )
+        };
+        near.wrapping_add(COUNTERS_OFFSET - REACH).cast()
     }
 }
 

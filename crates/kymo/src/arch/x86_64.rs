@@ -270,7 +270,7 @@ fn write_medium<N: Environment, R: RecordType>(
 /// these words. Stores become visible in program order on x86, so each of them is also a release.
 #[cfg(not(any(miri, all(test, loom))))]
 pub(crate) mod local {
-    use crate::sync::{AtomicU32, AtomicU64};
+    use crate::sync::{AtomicU32, AtomicU64, AtomicUsize};
     use core::arch::asm;
 
     #[inline(always)]
@@ -322,6 +322,17 @@ pub(crate) mod local {
             asm!(
                 "add qword ptr [{word}], {value}",
                 word = in(reg) word.as_ptr(), value = in(reg) value,
+                options(nostack),
+            )
+        }
+    }
+    #[inline(always)]
+    pub(crate) fn add_word(word: &AtomicUsize, by: usize) {
+        // SAFETY: an aligned word that only this CPU writes.
+        unsafe {
+            asm!(
+                "add qword ptr [{word}], {by}",
+                word = in(reg) word.as_ptr(), by = in(reg) by,
                 options(nostack),
             )
         }

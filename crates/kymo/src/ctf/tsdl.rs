@@ -2,9 +2,10 @@
 
 use core::fmt::{self, Write};
 
+use crate::counter::{CounterSchema, Counters, Kind, PREFIX};
 use crate::event::{Event, EventSchema, FieldType, Vocabulary};
 use crate::ring::layout::{ChannelKind, Clock, ID_BITS, TIME_BITS};
-use crate::vocabulary::ClockStep;
+use crate::vocabulary::{ClockStep, CounterValue, GaugeValue, HistogramValue};
 
 /// What the metadata says besides the events.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,8 @@ pub struct Session {
     pub hosted: bool,
     /// Whether there are streams of samples.
     pub samples: bool,
+    /// The kernel's own counters, whose names the metadata tells.
+    pub counters: Counters,
 }
 
 /// Writes the metadata.
@@ -68,10 +71,14 @@ pub fn write(out: &mut impl Write, session: &Session, vocabulary: &Vocabulary) -
     writeln!(
         out,
         "env {{\n\tdomain = \"{domain}\";\n\ttracer_name = \"kymo\";\n\ttracer_major = \
-         {};\n\ttracer_minor = {};\n}};\n",
+         {};\n\ttracer_minor = {};",
         env!("CARGO_PKG_VERSION_MAJOR"),
         env!("CARGO_PKG_VERSION_MINOR")
     )?;
+    for counter in session.counters.list() {
+        write_counter(out, counter)?;
+    }
+    out.write_str("};\n\n")?;
     writeln!(
         out,
         "clock {{\n\tname = kymo;\n\tuuid = \"{uuid}\";\n\tdescription = \"clock of the traced \
@@ -101,14 +108,14 @@ pub fn write(out: &mut impl Write, session: &Session, vocabulary: &Vocabulary) -
     }
     let events = vocabulary.events().iter();
     for event in events.filter(|event| is_there(event.channel)) {
-        write_event(out, event)?;
+        write_event(out, event, session.counters)?;
     }
     for channel in ChannelKind::ALL.into_iter().filter(|&kind| is_there(kind)) {
         let step = EventSchema {
             channel,
             ..ClockStep::SCHEMA
         };
-        write_event(out, &step)?;
+        write_event(out, &step, session.counters)?;
     }
     Ok(())
 }
@@ -143,7 +150,56 @@ fn stream(out: &mut impl Write, kind: ChannelKind) -> fmt::Result {
     )
 }
 
-fn write_event(out: &mut impl Write, event: &EventSchema) -> fmt::Result {
+/// Writes what a counter is called and counts into the environment:
+/// `kymo_counter_0 = "sched_enqueued: counter of 64 bits, threads: Threads that became ready."`.
+/// [`Declaration`](crate::counter::Declaration) reads it.
+fn write_counter(out: &mut impl Write, counter: &CounterSchema) -> fmt::Result {
+    let CounterSchema {
+        id,
+        name,
+        unit,
+        doc,
+        kind,
+    } = counter;
+    let (kind, bits) = (kind.name(), usize::BITS);
+    write!(
+        out,
+        "\t{PREFIX}{id} = \"{name}: {kind} of {bits} bits, {unit}:"
+    )?;
+    for line in doc.lines() {
+        for char in line.chars() {
+            match char {
+                '"' | '\\' => write!(out, "\\{char}")?,
+                _ => out.write_char(char)?,
+            }
+        }
+    }
+    out.write_str("\";\n")
+}
+
+/// The kind of counter whose values an event has.
+fn counts(event: &EventSchema) -> Option<Kind> {
+    match event.id {
+        CounterValue::ID => Some(Kind::Counter),
+        GaugeValue::ID => Some(Kind::Gauge),
+        HistogramValue::ID => Some(Kind::Histogram),
+        _ => None,
+    }
+}
+
+/// Writes the type of the field with a counter's number: the names are labels.
+fn counter_number(out: &mut impl Write, kind: Kind, counters: Counters) -> fmt::Result {
+    let mut before = "enum : uint32_t { ";
+    let list = counters.list().iter();
+    for counter in list.filter(|counter| counter.kind == kind) {
+        write!(out, "{before}\"{}\" = {}", counter.name, counter.id)?;
+        before = ", ";
+    }
+    out.write_str(if before == ", " { " }" } else { "uint32_t" })
+}
+
+fn write_event(out: &mut impl Write, event: &EventSchema, counters: Counters) -> fmt::Result {
+    let counts = counts(event);
     writeln!(
         out,
         "event {{\n\tname = \"{}\";\n\tid = {};\n\tstream_id = {};",
@@ -180,7 +236,10 @@ fn write_event(out: &mut impl Write, event: &EventSchema) -> fmt::Result {
                 }
             }
             ty => {
-                type_name(out, &ty)?;
+                match counts {
+                    Some(kind) if name == "counter" => counter_number(out, kind, counters)?,
+                    _ => type_name(out, &ty)?,
+                }
                 write!(out, " _{name}")?;
             }
         }

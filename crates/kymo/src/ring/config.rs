@@ -33,6 +33,10 @@ pub struct Config {
     /// How samples are taken, where the sample mode is started. Default: not at all, since the
     /// period is 0.
     pub sampling: Sampling,
+    /// Ticks of the clock from one record of the kernel's own [counters](crate::counter) to the
+    /// next, where the kernel calls [`Tracer::tick`](crate::Tracer::tick); below 2^62. 0: they are
+    /// recorded at the end only. Default: 0.
+    pub counters_period: u64,
     /// What a full ring does. Default: the oldest packet is reused.
     pub overflow: Overflow,
     /// Who frees packets in `Discard`. Default: nobody.
@@ -65,6 +69,7 @@ impl Config {
             depth: MAX_CALLERS as u32,
             driver: SamplingDriver::Timer,
         },
+        counters_period: 0,
         overflow: Overflow::Overwrite,
         consumer: Consumer::None,
         clock: Clock::at(0),
@@ -119,6 +124,9 @@ impl Config {
             return Err(Error::Config(
                 "the packet size: the vocabulary's longest record does not fit in",
             ));
+        }
+        if self.counters_period >= 1 << 62 {
+            return Err(Error::Config("the period of the counters (below 2^62)"));
         }
         let channels = self.channels();
         for kind in ChannelKind::ALL

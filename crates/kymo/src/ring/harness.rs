@@ -71,6 +71,10 @@ impl Contents for Records {
         self.longest
     }
 
+    fn counter_words(&self) -> u32 {
+        0
+    }
+
     fn write_metadata(&self, uuid: [u8; 16], out: &mut impl fmt::Write) -> fmt::Result {
         write!(out, "records of {uuid:02x?}")
     }

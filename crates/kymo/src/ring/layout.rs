@@ -26,8 +26,11 @@ pub const LAYOUT_VERSION: u16 = 2;
 pub const SAMPLES: u32 = 1;
 /// Bit of [`Header::incompat`]: there are records with sequences of elements larger than a byte.
 pub const SEQUENCES: u32 = 1;
+/// Bit of [`Header::incompat`]: behind the control blocks of each CPU stand counters. They take the
+/// place of blocks: [`Header::kinds`] counts them too.
+pub const COUNTERS: u32 = 2;
 /// The bits of [`Header::incompat`] that this reader knows.
-const KNOWN: u32 = SEQUENCES;
+const KNOWN: u32 = SEQUENCES | COUNTERS;
 /// Words of the region header.
 pub const HEADER_WORDS: usize = 48;
 /// Where the control blocks begin; the header has the page before them.
@@ -153,7 +156,10 @@ pub struct Control {
     pub(crate) clock_back: AtomicU32,
     /// Events dropped because no packet can hold them (counted in `discarded` too).
     pub(crate) too_large: AtomicU32,
-    _shared: [u32; 19],
+    _due: u32,
+    /// Events channel: when the CPU's counters are to be recorded next.
+    pub(crate) counters_due: Long,
+    _shared: [u32; 16],
 
     /// Packets below this one are free to be reused in `Discard`. The only word that a reader
     /// writes.
@@ -180,7 +186,9 @@ pub struct Control {
     pub kernel_word: AtomicUsize,
     #[cfg(target_pointer_width = "32")]
     _kernel_word: u32,
-    _constants: [u32; 20],
+    /// Events channel: ticks from one record of the CPU's counters to the next, 0 for none.
+    pub(crate) counters_period: Long,
+    _constants: [u32; 18],
 
     /// Switches of all other events, a bit each.
     pub(crate) on_more: [AtomicU8; MORE_SWITCHES],
@@ -202,6 +210,8 @@ impl Control {
 
 /// Bytes from one control block to the next.
 pub const CONTROL_SIZE: usize = size_of::<Control>();
+/// Bytes from a CPU's first control block to its counters.
+pub const COUNTERS_OFFSET: usize = CHANNEL_KINDS * CONTROL_SIZE;
 const _: () = {
     assert!(CONTROL_SIZE == 768);
     assert!(
@@ -315,7 +325,8 @@ pub struct Header {
     /// CPUs.
     pub cpus: u32,
     /// Control blocks of each CPU: one for each of the first kinds of [`ChannelKind::ALL`].
-    /// [`SAMPLES`] says whether there are samples.
+    /// [`SAMPLES`] says whether there are samples. With [`COUNTERS`], those behind are no blocks but
+    /// words of counters.
     pub kinds: u32,
     /// Offset of the first control block.
     pub control_offset: u64,

@@ -2,11 +2,11 @@
 
 use core::mem::offset_of;
 
-use super::layout::{CONTROL_SIZE, Control, MAX_IDS, switch};
+use super::layout::{CONTROL_SIZE, COUNTERS_OFFSET, Control, MAX_IDS, switch};
 use super::long::Native;
 use super::{RecordType, without_ring};
 use crate::channel::ChannelKind;
-use crate::sync::{AtomicU8, AtomicU32, Ordering::Relaxed, Ordering::Release};
+use crate::sync::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::Release};
 
 /// How code reaches the control blocks of the CPU that it runs on.
 ///
@@ -44,6 +44,9 @@ pub unsafe trait Local {
     unsafe fn publish_word<W: ControlWord>(cpu: Self::Cpu, value: usize);
     /// The whole block of one channel.
     fn control(cpu: Self::Cpu, kind: ChannelKind) -> &'static Control;
+    /// The first word of the CPU's counters, [`COUNTERS_OFFSET`] bytes from its first block on, of
+    /// which there are as many as the memory was given for.
+    fn counters(cpu: Self::Cpu) -> *const AtomicUsize;
 }
 
 /// A word of a control block, as a constant offset from this CPU's first block.
@@ -185,5 +188,10 @@ unsafe impl<T: ControlPointer> Local for ByPointer<T> {
     fn control(cpu: Blocks, kind: ChannelKind) -> &'static Control {
         // SAFETY: as in `word`; the blocks of one CPU stand in a row, one a kind.
         unsafe { &*cpu.0.as_ptr().add(kind as usize) }
+    }
+    #[inline(always)]
+    fn counters(cpu: Blocks) -> *const AtomicUsize {
+        let first = cpu.0.as_ptr().cast_const();
+        first.wrapping_byte_add(COUNTERS_OFFSET).cast()
     }
 }

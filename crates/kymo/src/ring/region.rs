@@ -9,8 +9,8 @@ use core::fmt;
 
 use super::config::{Config, Error};
 use super::layout::{
-    CONTROL_OFFSET, CONTROL_SIZE, Control, Crc32, HEADER_WORDS, Header, REGION_ALIGN, ReserveKind,
-    SAMPLES, SEQUENCES, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State,
+    CONTROL_OFFSET, CONTROL_SIZE, COUNTERS, Control, Crc32, HEADER_WORDS, Header, REGION_ALIGN,
+    ReserveKind, SAMPLES, SEQUENCES, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State,
 };
 #[cfg(target_pointer_width = "64")]
 use super::local_cas;
@@ -18,11 +18,13 @@ use super::reader::Region;
 use super::source::Live;
 use super::{Environment, masked, running};
 use crate::channel::ChannelKind;
+use crate::counter;
 use crate::event::Shape;
 use crate::sync::{
     AtomicU8, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
     fence,
 };
+use crate::tracer::COMPILED_IN;
 
 /// Static memory for a region of `SIZE` bytes and at most `CPUS` CPUs:
 /// `static REGION: RegionMemory<{ 8 << 20 }, 4> = RegionMemory::new();`
@@ -30,8 +32,11 @@ use crate::sync::{
 /// All zero, so it takes no room in the kernel's image. Without the feature `trace` it ends behind
 /// the control blocks (4.1 KiB, and 2.3 KiB for each CPU), since a kernel may keep its per-CPU
 /// pointers there.
+///
+/// `COUNTERS` is the number of words that each CPU has for the kernel's own
+/// [counters](crate::counter): that of [`Counters::words`](crate::counter::Counters::words).
 #[repr(C, align(4096))]
-pub struct RegionMemory<const SIZE: usize, const CPUS: usize> {
+pub struct RegionMemory<const SIZE: usize, const CPUS: usize, const COUNTERS: u32 = 0> {
     #[cfg(feature = "trace")]
     bytes: UnsafeCell<[u8; SIZE]>,
     #[cfg(not(feature = "trace"))]
@@ -47,9 +52,12 @@ type Blocks<const CPUS: usize> = (
 
 // SAFETY: only reached through `Memory`, whose users touch it atomically, or before `start`
 // publishes it.
-unsafe impl<const SIZE: usize, const CPUS: usize> Sync for RegionMemory<SIZE, CPUS> {}
+unsafe impl<const SIZE: usize, const CPUS: usize, const COUNTERS: u32> Sync
+    for RegionMemory<SIZE, CPUS, COUNTERS>
+{
+}
 
-impl<const SIZE: usize, const CPUS: usize> RegionMemory<SIZE, CPUS> {
+impl<const SIZE: usize, const CPUS: usize, const COUNTERS: u32> RegionMemory<SIZE, CPUS, COUNTERS> {
     /// Memory that is all zero.
     pub const fn new() -> Self {
         RegionMemory {
@@ -66,13 +74,14 @@ impl<const SIZE: usize, const CPUS: usize> RegionMemory<SIZE, CPUS> {
     /// The memory, as `start` takes it.
     pub const fn memory(&'static self) -> Memory {
         // SAFETY: static, aligned, and nobody else has a reference into the cell.
-        unsafe {
+        let memory = unsafe {
             Memory::new(
                 self.bytes.get().cast(),
                 size_of_val(&self.bytes),
                 CPUS as u32,
             )
-        }
+        };
+        memory.with_counters(if COMPILED_IN { COUNTERS } else { 0 })
     }
 
     /// The control blocks of one CPU: what its pointer or register must hold. Valid before `start`,
@@ -83,17 +92,22 @@ impl<const SIZE: usize, const CPUS: usize> RegionMemory<SIZE, CPUS> {
     }
 }
 
-impl<const SIZE: usize, const CPUS: usize> Default for RegionMemory<SIZE, CPUS> {
+impl<const SIZE: usize, const CPUS: usize, const COUNTERS: u32> Default
+    for RegionMemory<SIZE, CPUS, COUNTERS>
+{
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<const SIZE: usize, const CPUS: usize> fmt::Debug for RegionMemory<SIZE, CPUS> {
+impl<const SIZE: usize, const CPUS: usize, const COUNTERS: u32> fmt::Debug
+    for RegionMemory<SIZE, CPUS, COUNTERS>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RegionMemory")
             .field("size", &SIZE)
             .field("cpus", &CPUS)
+            .field("counters", &COUNTERS)
             .finish_non_exhaustive()
     }
 }
@@ -104,6 +118,8 @@ pub struct Memory {
     base: *mut u8,
     len: usize,
     cpus: u32,
+    /// Words of counters of each CPU.
+    counters: u32,
 }
 
 // SAFETY: a pointer to memory that lives for ever; see `new`.
@@ -117,6 +133,7 @@ impl Memory {
         base: core::ptr::dangling_mut::<u64>().cast(),
         len: 0,
         cpus: 0,
+        counters: 0,
     };
 
     /// `len` zeroed bytes at `base` (or what an earlier session left there), for at most `cpus`
@@ -127,7 +144,61 @@ impl Memory {
     /// They stay mapped and writable for ever (a writer that has tested its switch may still come,
     /// whenever), belong to Kymo alone, and are aligned to [`REGION_ALIGN`].
     pub const unsafe fn new(base: *mut u8, len: usize, cpus: u32) -> Memory {
-        Memory { base, len, cpus }
+        Memory {
+            base,
+            len,
+            cpus,
+            counters: 0,
+        }
+    }
+
+    /// The memory with room for `words` words of counters behind the control blocks of each CPU:
+    /// for the kernel's own [counters](crate::counter), as many as they
+    /// [take](crate::counter::Counters::words). A kernel calls it once, where it defines the memory,
+    /// because the places of the control blocks depend on it.
+    pub const fn with_counters(self, words: u32) -> Memory {
+        Memory {
+            counters: words,
+            ..self
+        }
+    }
+
+    /// How many CPUs have control blocks.
+    pub const fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// How many words of counters each CPU has.
+    pub const fn counters(&self) -> u32 {
+        self.counters
+    }
+
+    /// Sets all counters of all CPUs to 0. A kernel whose memory is not cleared at boot calls it
+    /// before the first of them counts, and after it has read what an earlier boot has left; it is
+    /// no way to begin anew, since what is counted meanwhile may come back.
+    pub fn clear_counters(&self) {
+        if !COMPILED_IN || self.blocks_end() > self.len {
+            return;
+        }
+        for cpu in 0..self.cpus {
+            let first = self.block(cpu, ChannelKind::Events);
+            for word in 0..self.counters {
+                let word = first.wrapping_byte_add(counter::offset(word));
+                // SAFETY: as in `counter`.
+                unsafe { &*word.cast::<AtomicUsize>() }.store(0, Relaxed);
+            }
+        }
+    }
+
+    /// One word of a CPU's counters, as it is now.
+    pub(crate) fn counter(&self, cpu: u32, word: u32) -> Option<usize> {
+        if cpu >= self.cpus || word >= self.counters || self.blocks_end() > self.len {
+            return None;
+        }
+        let first = self.block(cpu, ChannelKind::Events);
+        let word = first.wrapping_byte_add(counter::offset(word));
+        // SAFETY: inside of the memory, behind the CPU's blocks; only ever touched atomically.
+        Some(unsafe { &*word.cast::<AtomicUsize>() }.load(Relaxed))
     }
 
     /// The control blocks of one CPU; null where there are none for it.
@@ -142,12 +213,18 @@ impl Memory {
     /// nothing behind is ever taken for a control block.
     fn blocks_end(&self) -> usize {
         (self.cpus as usize)
-            .saturating_mul(ChannelKind::ALL.len() * CONTROL_SIZE)
+            .saturating_mul(self.blocks_of_a_cpu() * CONTROL_SIZE)
             .saturating_add(CONTROL_OFFSET)
     }
 
+    /// Blocks of a CPU, with those whose place its counters take.
+    fn blocks_of_a_cpu(&self) -> usize {
+        let counters = self.counters as usize * size_of::<usize>();
+        ChannelKind::ALL.len() + counters.div_ceil(CONTROL_SIZE)
+    }
+
     fn block(&self, cpu: u32, kind: ChannelKind) -> *const Control {
-        let index = cpu as usize * ChannelKind::ALL.len() + kind as usize;
+        let index = cpu as usize * self.blocks_of_a_cpu() + kind as usize;
         self.base
             .wrapping_add(CONTROL_OFFSET + index * CONTROL_SIZE)
             .cast_const()
@@ -208,6 +285,9 @@ pub(crate) trait Contents {
 
     /// Words of the longest record, header included.
     fn longest_record(&self) -> usize;
+
+    /// Words of counters that each CPU must have.
+    fn counter_words(&self) -> u32;
 
     /// Writes the trace's metadata, whose length is the same for any UUID.
     ///
@@ -346,6 +426,11 @@ impl Memory {
         if self.len < self.blocks_end() {
             return Err(Error::Memory(self.blocks_end()));
         }
+        if self.counters < contents.counter_words() {
+            return Err(Error::Config(
+                "the number of words that the memory has for counters",
+            ));
+        }
         let _starting = Starting::claim(self)?;
         // A good header is a session of this boot, or of the one before a warm reset.
         let earlier = Region::open(&self.live()).ok();
@@ -442,7 +527,7 @@ impl Memory {
                 SEQUENCES
             } else {
                 0
-            },
+            } | if self.counters > 0 { COUNTERS } else { 0 },
             self_phys: config.phys,
             region_va: if reserve == ReserveKind::Masked {
                 self.base.expose_provenance() as u64
@@ -455,7 +540,7 @@ impl Memory {
             clock_start,
             reserve: reserve as u32,
             cpus: config.cpus,
-            kinds: ChannelKind::ALL.len() as u32,
+            kinds: self.blocks_of_a_cpu() as u32,
             control_offset: CONTROL_OFFSET as u64,
             control_size: CONTROL_SIZE as u32,
             slot_header_size: 4 * SLOT_HEADER_WORDS as u32,
@@ -574,6 +659,15 @@ fn set_up(
     control.ring_offset.store(ring as u64, Relaxed);
     control.first_packet.store(first_packet, Relaxed);
     control.consumed.store(first_packet, Relaxed);
+    let period = if kind == ChannelKind::Events {
+        config.counters_period
+    } else {
+        0
+    };
+    control.counters_period.store(period, Relaxed);
+    control
+        .counters_due
+        .store(clock_start.saturating_add(period), Relaxed);
     for counter in [&control.retired_events, &control.discarded] {
         counter.store(0, Relaxed);
     }

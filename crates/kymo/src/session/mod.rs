@@ -4,6 +4,7 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use crate::channel::{ChannelKind, ChannelSet};
+use crate::counter::Counters;
 use crate::ctf::tsdl;
 use crate::event::{Event, EventSchema, Shape, Vocabulary};
 use crate::platform::Platform;
@@ -16,7 +17,7 @@ use crate::ring::switches::{BitSwitches, ByteSwitches};
 use crate::ring::{Reserve, name_epoch, without_ring};
 use crate::sync::Ordering::Relaxed;
 use crate::tracer::{COMPILED_IN, Tracer};
-use crate::vocabulary::SessionEnd;
+use crate::vocabulary::{CounterValue, GaugeValue, HistogramValue, SessionEnd};
 
 /// What a session's region says about its records.
 struct Described {
@@ -24,6 +25,7 @@ struct Described {
     clock: Clock,
     hosted: bool,
     channels: ChannelSet,
+    counters: Counters,
 }
 
 impl Contents for Described {
@@ -36,12 +38,17 @@ impl Contents for Described {
         self.vocabulary.max_record_words(self.channels)
     }
 
+    fn counter_words(&self) -> u32 {
+        self.counters.words()
+    }
+
     fn write_metadata(&self, uuid: [u8; 16], out: &mut impl fmt::Write) -> fmt::Result {
         let session = tsdl::Session {
             uuid,
             clock: self.clock,
             hosted: self.hosted,
             samples: self.channels.samples,
+            counters: self.counters,
         };
         tsdl::write(out, &session, self.vocabulary)
     }
@@ -124,6 +131,7 @@ impl<P: Platform> Session<P> {
             clock: config.clock,
             hosted: config.hosted,
             channels,
+            counters: P::COUNTERS,
         };
         let without_ring = without_ring::counted();
         let id = memory.form::<P>(config, <P::Reserve as Reserve>::KIND, &described)?;
@@ -205,6 +213,12 @@ impl<P: Platform> Session<P> {
         // Ask the session's own switches: the calling CPU may have no ring, and so no switches of
         // its own.
         let reports_end = self.is_on(&SessionEnd::SCHEMA);
+        let counts = [
+            CounterValue::SCHEMA,
+            GaugeValue::SCHEMA,
+            HistogramValue::SCHEMA,
+        ]
+        .map(|event| self.is_on(&event).then_some(event.id));
         for (_, (bytes, bits)) in self.switches() {
             for switch in bytes.iter().chain(bits) {
                 switch.store(0, Relaxed);
@@ -214,6 +228,9 @@ impl<P: Platform> Session<P> {
             without_ring::end(first);
         }
         P::synchronize();
+        Tracer::<P>::record_all_counters(&self.memory, self.channels.cpus, |id| {
+            counts.contains(&Some(id))
+        });
         if reports_end && let Some(end) = self.totals() {
             Tracer::<P>::record(end);
         }

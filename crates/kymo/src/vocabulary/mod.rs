@@ -18,6 +18,7 @@ macro_rules! subject {
 use subject;
 
 mod count;
+mod counter;
 mod id;
 mod ipc;
 mod irq;
@@ -31,6 +32,7 @@ mod syscall;
 mod user;
 
 pub use count::*;
+pub use counter::*;
 pub use id::{Address, Cpu, Irq, Object, Pid, Syscall, Tid};
 pub use ipc::*;
 pub use irq::*;
@@ -63,7 +65,8 @@ pub static ALL: crate::Vocabulary = crate::vocabulary![
     user::EVENTS,
     sample::EVENTS,
     count::EVENTS,
-    session::EVENTS;
+    session::EVENTS,
+    counter::EVENTS;
 ];
 
 /// Each event's type in this module and its name in a trace, one list per subject, for tools that
@@ -80,4 +83,5 @@ pub const TYPES: &[&[(&str, &str)]] = &[
     sample::TYPES,
     count::TYPES,
     session::TYPES,
+    counter::TYPES,
 ];

@@ -4,10 +4,11 @@ use core::mem::offset_of;
 
 use super::{ChannelReader, Losses, Shapes, load_long};
 use crate::channel::{ChannelKind, ChannelSet};
+use crate::counter::MOST_WORDS;
 use crate::event::Shape;
 use crate::ring::layout::{
-    CONTROL_SIZE, Control, HEADER_WORDS, Header, MIN_PACKETS, Overflow, PACKET_SIZES, Refusal,
-    ReserveKind, SAMPLES, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State,
+    CONTROL_SIZE, COUNTERS, Control, HEADER_WORDS, Header, MIN_PACKETS, Overflow, PACKET_SIZES,
+    Refusal, ReserveKind, SAMPLES, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State,
 };
 use crate::ring::source::{Outside, Source};
 use crate::sync::{Ordering::Acquire, fence};
@@ -34,6 +35,16 @@ impl<S: Source> Shapes for Table<'_, S> {
             .map_while(|index| self.region.shape(self.source, index).ok())
             .find_map(|(found, shape)| (found == id).then_some(shape))
     }
+}
+
+/// Most control blocks of a CPU, with those whose place counters take.
+fn most_blocks(header: &Header) -> u32 {
+    let counters = if header.incompat & COUNTERS != 0 {
+        MOST_WORDS * 8
+    } else {
+        0
+    };
+    ChannelKind::ALL.len() as u32 + counters.div_ceil(CONTROL_SIZE as u32)
 }
 
 impl From<Outside> for Refusal {
@@ -76,7 +87,7 @@ impl Region {
         };
         let good = header.total_size <= source.len()
             && (1..=MAX_CPUS).contains(&header.cpus)
-            && (1..=ChannelKind::ALL.len() as u32).contains(&header.kinds)
+            && (1..=most_blocks(&header)).contains(&header.kinds)
             && header.control_size as usize >= CONTROL_SIZE
             && header.control_size.is_multiple_of(8)
             && header.slot_header_size as usize == 4 * SLOT_HEADER_WORDS

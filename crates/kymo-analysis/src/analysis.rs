@@ -31,7 +31,7 @@ impl Analysis {
     pub fn new(metadata: &Metadata) -> Analysis {
         Analysis {
             machine: Machine::new(),
-            sections: Sections::default(),
+            sections: Sections::of(metadata),
             clock: metadata.clocks().first().cloned(),
             span: None,
             events: 0,

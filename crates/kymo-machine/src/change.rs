@@ -297,6 +297,26 @@ pub enum Change {
         /// Nanoseconds of these during which the group was on the PMU.
         running: u64,
     },
+    /// What a counter or gauge of the kernel's own has on one CPU.
+    OwnCounter {
+        /// The CPU that has counted, which need not be the one that recorded it.
+        cpu: u64,
+        /// The counter's number; the environment of the trace has its name.
+        counter: u64,
+        /// What it has; of a counter, the bits of an unsigned number.
+        value: i64,
+    },
+    /// What a bucket of a histogram of the kernel's own has on one CPU, or the sum of its values.
+    OwnBucket {
+        /// The CPU that has counted.
+        cpu: u64,
+        /// The histogram's number.
+        counter: u64,
+        /// The bucket; one more than the last one stands for the sum.
+        bucket: u64,
+        /// Number of values in it, or the sum.
+        count: u64,
+    },
     /// A program set a mark.
     Mark {
         /// Its number.

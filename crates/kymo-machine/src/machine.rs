@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use kymo::counter::BUCKETS;
 use kymo::vocabulary::{Cpu as CpuNumber, IpcPath, LockKind, Tid};
-use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, Metadata, Problem};
+use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, Metadata, Problem, ValueRef};
 use rustc_hash::FxHashMap;
 
 use crate::call::{CallId, CallKey, Calls};
@@ -718,6 +719,33 @@ impl Machine {
             thread: self.current(at.cpu),
             failed: result.is_some_and(|result| result < 0),
         });
+    }
+
+    /// The buckets of a histogram, from `first` on, and the sum of its values.
+    pub(crate) fn histogram(
+        &mut self,
+        of: (Option<u64>, Option<u64>),
+        sum: Option<u64>,
+        first: Option<u64>,
+        buckets: Option<ValueRef<'_>>,
+    ) {
+        let ((Some(cpu), Some(counter)), Some(first)) = (of, first) else {
+            return;
+        };
+        let mut counts = Vec::new();
+        if let Some(ValueRef::Array(buckets)) = buckets {
+            buckets.append_unsigned(&mut counts);
+        }
+        let buckets = (first..BUCKETS as u64).zip(counts);
+        let sum = sum.map(|sum| (BUCKETS as u64, sum));
+        for (bucket, count) in buckets.chain(sum) {
+            self.change(Change::OwnBucket {
+                cpu,
+                counter,
+                bucket,
+                count,
+            });
+        }
     }
 
     pub(crate) fn message(

@@ -3,13 +3,13 @@
 use kymo::ChannelKind;
 use kymo::event::{Event, FieldSchema};
 use kymo::vocabulary::{
-    ClockBack, ClockStep, CountedEvent, Counter, EventCount, GroupCount, IpcReceive, IpcSend,
-    IrqEnter, IrqExit, IrqName, LockAcquired, LockFailed, LockName, LockReleased, LockWait, Mark,
-    PageFault, PipeRead, PipeWrite, ProcessExec, ProcessExit, ProcessFork, ProcessName,
-    ProcessStateDump, QueueReceive, QueueSend, RunQueue, SchedEnter, SchedExit, SchedPriority,
-    SchedSwitch, SchedWakeup, SchedWakeupNew, SessionEnd, SpanBegin, SpanEnd, SyscallEnter,
-    SyscallExit, SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadResume, ThreadState,
-    ThreadStateDump, ThreadSuspend, UserName,
+    ClockBack, ClockStep, CountedEvent, Counter, CounterValue, EventCount, GaugeValue, GroupCount,
+    HistogramValue, IpcReceive, IpcSend, IrqEnter, IrqExit, IrqName, LockAcquired, LockFailed,
+    LockName, LockReleased, LockWait, Mark, PageFault, PipeRead, PipeWrite, ProcessExec,
+    ProcessExit, ProcessFork, ProcessName, ProcessStateDump, QueueReceive, QueueSend, RunQueue,
+    SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup, SchedWakeupNew, SessionEnd,
+    SpanBegin, SpanEnd, SyscallEnter, SyscallExit, SyscallName, ThreadCreate, ThreadExit,
+    ThreadName, ThreadResume, ThreadState, ThreadStateDump, ThreadSuspend, UserName,
 };
 
 use crate::change::{Change, Contradiction, Named};
@@ -96,6 +96,20 @@ understood! { machine, at:
     Counter(e) => if let (Some(id), Some(value)) = (e.id(), e.value()) {
         machine.change(Change::Counter { id, value })
     },
+    CounterValue(e) => if let (Some(cpu), Some(counter), Some(value)) =
+        (e.cpu(), e.counter(), e.value())
+    {
+        let value = value.cast_signed();
+        machine.change(Change::OwnCounter { cpu, counter, value })
+    },
+    GaugeValue(e) => if let (Some(cpu), Some(counter), Some(value)) =
+        (e.cpu(), e.counter(), e.value())
+    {
+        machine.change(Change::OwnCounter { cpu, counter, value })
+    },
+    HistogramValue(e) => machine.histogram(
+        (e.cpu(), e.counter()), e.sum(), e.first(), e.buckets()
+    ),
     Mark(e) => machine.change(Change::Mark { id: e.id().unwrap_or(0) }),
     ThreadCreate(e) => machine.create(e.tid(), e.pid(), e.prio(), at),
     ThreadExit(e) => machine.exit(e.tid(), e.pid(), at),

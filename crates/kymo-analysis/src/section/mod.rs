@@ -12,6 +12,7 @@ mod interrupts;
 mod locks;
 mod losses;
 mod messages;
+mod own_counters;
 mod run_queues;
 mod samples;
 mod system_calls;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 
 use kymo::event::Enumeration as _;
 use kymo::vocabulary::CpuMode;
-use kymo_ctf::{ClockClass, EventRef};
+use kymo_ctf::{ClockClass, EventRef, Metadata};
 use kymo_machine::{Change, Doing, Machine, ThreadId, passed};
 use serde::Serialize;
 
@@ -37,6 +38,7 @@ pub use interrupts::Interrupt;
 pub use locks::{Lock, LongestWait, Waiter};
 pub use losses::{Loss, Losses};
 pub use messages::Messages;
+pub use own_counters::{OwnBucket, OwnCounter, OwnHistogram};
 pub use run_queues::RunQueue;
 pub use samples::{Samples, ThreadSamples};
 pub use system_calls::SystemCall;
@@ -80,6 +82,10 @@ pub struct Report {
     pub page_faults: Option<PageFaults>,
     /// Messages, by mechanism and path.
     pub messages: Vec<Messages>,
+    /// The kernel's own counters and gauges, by number.
+    pub own_counters: Vec<OwnCounter>,
+    /// Its histograms, by number.
+    pub own_histograms: Vec<OwnHistogram>,
     /// Samples of where the CPUs were.
     pub samples: Option<Samples>,
     /// What the processors' counters have counted.
@@ -203,9 +209,18 @@ pub(crate) struct Sections {
     samples: samples::Sampled,
     counters: counters::Counted,
     contradictions: contradictions::Found,
+    own_counters: own_counters::OwnCounters,
 }
 
 impl Sections {
+    /// Of a trace with this metadata.
+    pub(crate) fn of(metadata: &Metadata) -> Sections {
+        Sections {
+            own_counters: own_counters::OwnCounters::of(metadata),
+            ..Sections::default()
+        }
+    }
+
     #[inline]
     pub(crate) fn stamp(&mut self, event: &EventRef<'_>, ticks: u64) {
         self.clocks.add(event, ticks);
@@ -331,6 +346,17 @@ impl Sections {
                 let counts = machine.counted();
                 self.counters.group(cpu, (enabled, running), counts);
             }
+            Change::OwnCounter {
+                cpu,
+                counter,
+                value,
+            } => self.own_counters.set(cpu, counter, value, now),
+            Change::OwnBucket {
+                cpu,
+                counter,
+                bucket,
+                count,
+            } => self.own_counters.bucket(cpu, counter, bucket, count),
             Change::RunQueue { cpu, len } => self.run_queues.set(cpu, len, now),
             Change::Lost { .. } => self.run_queues.lose(now),
             Change::Regained {
@@ -354,6 +380,8 @@ impl Sections {
             locks: self.locks.finish(end),
             page_faults: self.faults.finish(end),
             messages: self.messages.finish(),
+            own_counters: self.own_counters.counters(),
+            own_histograms: self.own_counters.histograms(),
             samples: self.samples.finish(end),
             counters: self.counters.finish(end),
             clocks: self.clocks.finish(clock),
@@ -378,5 +406,6 @@ impl Sections {
             + self.samples.live()
             + self.counters.live()
             + self.contradictions.live()
+            + self.own_counters.live()
     }
 }

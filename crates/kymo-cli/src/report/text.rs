@@ -31,6 +31,8 @@ pub fn tables(report: &Report) -> String {
     text.locks(report);
     text.page_faults(report);
     text.messages(report);
+    text.own_counters(report);
+    text.own_histograms(report);
     text.samples(report);
     text.counters(report);
     text.contradictions(report);
@@ -95,6 +97,30 @@ fn thread(thread: Option<&ThreadRef>) -> String {
 /// The lock's name, or its address if it has none.
 fn lock_name(lock: u64, name: Option<&String>) -> String {
     name.cloned().unwrap_or_else(|| format!("{lock:#x}"))
+}
+
+/// A number with its thousands set apart, and its sign.
+fn grouped(value: i128) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    let value = u64::try_from(value.unsigned_abs()).unwrap_or(u64::MAX);
+    format!("{sign}{}", thousands(value))
+}
+
+/// The values of a bucket.
+fn bounds(least: u64, greatest: u64) -> String {
+    if least == greatest {
+        thousands(least)
+    } else {
+        format!("{} to {}", thousands(least), thousands(greatest))
+    }
+}
+
+/// A bar whose length is that part of 40 characters, at least one where there is any; behind it
+/// blanks, because columns are aligned to the right.
+fn bar(part: u64, most: u64) -> String {
+    let length = (u128::from(part) * 40).checked_div(u128::from(most));
+    let length = usize::try_from(length.unwrap_or(0)).unwrap_or(40);
+    format!("{:<40}", "#".repeat(length.max(usize::from(part > 0))))
 }
 
 fn spread(durations: &Durations) -> [String; 3] {
@@ -315,6 +341,51 @@ impl Text {
         let head = ["cpu", "mean", "max", "enqueued", "dequeued"];
         let title = "Run queues: threads that are ready and do not run";
         self.table(title, head, rows.collect());
+    }
+
+    fn own_counters(&mut self, report: &Report) {
+        let rows = report.own_counters.iter().map(|counter| {
+            let cpus = counter.cpus.iter().filter(|(_, value)| **value != 0);
+            let cpus = cpus.map(|(cpu, value)| format!("{cpu}: {}", grouped(*value)));
+            [
+                counter.name.clone(),
+                grouped(counter.value),
+                counter.unit.clone(),
+                number(counter.per_second.map(|rate| format!("{rate:.1}"))),
+                cpus.collect::<Vec<_>>().join(", "),
+            ]
+        });
+        let head = ["counter", "value", "of", "per second", "by cpu"];
+        self.table("The kernel's own counters", head, rows.collect());
+    }
+
+    fn own_histograms(&mut self, report: &Report) {
+        for histogram in &report.own_histograms {
+            let most = histogram.buckets.iter().map(|bucket| bucket.count).max();
+            let rows = histogram.buckets.iter().map(|bucket| {
+                [
+                    bounds(bucket.least, bucket.greatest),
+                    thousands(bucket.count),
+                    bar(bucket.count, most.unwrap_or(0)),
+                ]
+            });
+            let rows: Vec<_> = rows.collect();
+            let mean = number(histogram.mean.map(|mean| format!("{mean:.2}")));
+            let [p50, p99, max] = [histogram.p50, histogram.p99, histogram.max]
+                .map(|found| found.map_or_else(|| "-".to_owned(), |(a, b)| bounds(a, b)));
+            let mut title = format!(
+                "{}: {} of {}, mean {mean}, p50 {p50}, p99 {p99}, max {max}",
+                histogram.name,
+                count(histogram.count, "value", "values"),
+                histogram.unit,
+            );
+            escape_controls(&mut title);
+            if rows.is_empty() {
+                let _ = writeln!(self.out, "\n{title}");
+            } else {
+                self.table(&title, ["from to", "values", ""], rows);
+            }
+        }
     }
 
     fn threads(&mut self, report: &Report) {

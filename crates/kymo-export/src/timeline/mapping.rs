@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use kymo::vocabulary::LockKind;
-use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem};
+use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem, ValueRef};
 use kymo_machine::{CallId, Change, Doing, IrqLine, Machine, Named, Taken, ThreadId, Waker};
 use kymo_profile::Profile;
 
@@ -32,6 +32,8 @@ pub(crate) struct Timeline<C> {
     counters: HashMap<u64, TrackId>,
     /// Tracks of the lengths of run queues, by CPU.
     run_queues: HashMap<Option<u64>, TrackId>,
+    /// The kernel's own counters, by number and CPU.
+    own_counters: HashMap<(u64, u64), TrackId>,
     /// Tracks for points of streams without a CPU.
     streams: HashMap<Arc<str>, TrackId>,
     /// Tracks of losses by stream and kind, with the end of the last loss.
@@ -56,6 +58,7 @@ impl<C: Canvas> Timeline<C> {
             cpus: BTreeMap::new(),
             counters: HashMap::new(),
             run_queues: HashMap::new(),
+            own_counters: HashMap::new(),
             streams: HashMap::new(),
             lost: HashMap::new(),
             woken: None,
@@ -354,6 +357,11 @@ impl<C: Canvas> Timeline<C> {
                 self.point(event, Some(&name), Some(cpu))?;
             }
             Change::RunQueue { cpu, len } => self.run_queue(cpu, len)?,
+            Change::OwnCounter {
+                cpu,
+                counter,
+                value,
+            } => self.own_counter(event, cpu, counter, value)?,
             Change::Exec { thread, .. } => self.exec(thread, event, cpu)?,
             // Drawn as points, like unknown events.
             Change::Fault { .. }
@@ -459,6 +467,31 @@ impl<C: Canvas> Timeline<C> {
                 let kind = TrackKind::Counter;
                 let track = self.picture.in_group(Group::Counters, kind, &name, id)?;
                 *self.counters.entry(id).or_insert(track)
+            }
+        };
+        self.picture.counter(track, value)
+    }
+
+    /// Draws a counter of the kernel's own as it stands on one CPU, behind the run queues.
+    fn own_counter(
+        &mut self,
+        event: &EventRef<'_>,
+        cpu: u64,
+        id: u64,
+        value: i64,
+    ) -> io::Result<()> {
+        let track = match self.own_counters.get(&(id, cpu)) {
+            Some(&track) => track,
+            None => {
+                let label = match event.field("counter") {
+                    Some(ValueRef::Enum(counter)) => counter.labels().next().cloned(),
+                    _ => None,
+                };
+                let of = label.map_or_else(|| format!("counter {id}"), |label| label.to_string());
+                let rank = (1 << 33) | id.wrapping_shl(16) | cpu & 0xffff;
+                let (kind, name) = (TrackKind::Counter, format!("{of}, cpu{cpu}"));
+                let track = self.picture.in_group(Group::Counters, kind, &name, rank)?;
+                *self.own_counters.entry((id, cpu)).or_insert(track)
             }
         };
         self.picture.counter(track, value)

@@ -17,6 +17,8 @@ pub struct Settings {
     pub packets: u32,
     pub packet_size: u32,
     pub tick_us: u64,
+    /// Microseconds from one record of the counters to the next; 0 for one at the end alone.
+    pub counters_us: u64,
     /// The options of the recording.
     pub kymo: Options<'static>,
 }
@@ -30,6 +32,7 @@ impl Settings {
         packets: 1024,
         packet_size: 4096,
         tick_us: 1000,
+        counters_us: 0,
         kymo: Options::NONE,
     };
 
@@ -47,7 +50,7 @@ impl Settings {
 }
 
 pub const KEYS: &str = "workload=NAME, run=WORKLOAD|PROGRAM,WORD,.., rounds=N, packets=N, \
-    packet_size=N, tick_us=N (100 to 1000000), kymo=start|off|send,rolling|discard,reader=none|kernel|host,events=NAME:NAME, \
+    packet_size=N, tick_us=N (100 to 1000000), counters_us=N, target=OPERATION.UNIT.STATISTIC:N, kymo=start|off|send,rolling|discard,reader=none|kernel|host,events=NAME:NAME, \
     mode=trace:sample:count,period_ns=N,depth=N,driver=timer|nmi|ipi|cycles|instructions,count=N,stacks=NAME:NAME,counters=NAME+NAME,count_ns=N,counters_on=NAME:NAME";
 
 /// Parses `key=value` words, separated by blanks. The last word of a key wins, except for `run`.
@@ -65,12 +68,15 @@ pub fn parse(line: &'static str) -> Result<Settings, &'static str> {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         match (key, value, value.parse::<u64>()) {
             ("kymo", ..) => {}
+            // Read by the workload `bench`.
+            ("target", ..) => {}
             ("workload", ..) if Workload::named(value).is_some() => settings.workload = value,
             ("run", ..) if is_there(value) => {}
             ("rounds", ..) => settings.rounds = value.parse().map_err(|_| word)?,
             ("packets", ..) => settings.packets = value.parse().map_err(|_| word)?,
             ("packet_size", ..) => settings.packet_size = value.parse().map_err(|_| word)?,
             ("tick_us", _, Ok(n @ 100..=1_000_000)) => settings.tick_us = n,
+            ("counters_us", _, Ok(n @ 0..=1_000_000_000)) => settings.counters_us = n,
             _ => return Err(word),
         }
     }

@@ -4,11 +4,12 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use kymo::count::Software;
 use kymo::vocabulary::{IrqEnter, IrqExit, IrqName};
-use kymo::{Irq, NameEpoch, Text};
+use kymo::{Irq, NameEpoch, Text, count};
 
+use crate::counters::Interrupts;
 use crate::sampling::{self, Place};
 use crate::sched::{SCHEDULER, settle};
-use crate::{MAX_HARTS, arch, counting, smp};
+use crate::{Kymo, MAX_HARTS, arch, counting, smp};
 
 /// Time between two timer interrupts, in ticks of the clock.
 static PERIOD: AtomicU64 = AtomicU64::new(0);
@@ -61,6 +62,7 @@ pub fn handle(irq: u32, handler: impl FnOnce()) {
             }
         );
     }
+    count!(Interrupts);
     record!(IrqEnter { irq: Irq(irq) });
     counting::happened(Software::Interrupts, true);
     handler();
@@ -77,6 +79,7 @@ pub fn timer(irq: u32, at: &Place) {
             SCHEDULER.lock().tick();
             counting::tick();
             sampling::on_tick();
+            Kymo::tick();
         });
     } else {
         arm();

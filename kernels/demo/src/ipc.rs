@@ -4,13 +4,14 @@
 //! hands it the message and the hart directly: the fast path, past the queues of port and
 //! scheduler.
 
-use kymo::Tid;
 use kymo::vocabulary::{
     IpcPath, IpcReceive, IpcSend, Object, PipeRead, PipeWrite, QueueReceive, QueueSend,
     SwitchReason,
 };
+use kymo::{Tid, count};
 
 use crate::abi::Error;
+use crate::counters::IpcMessages;
 use crate::queue::{Queue, Side};
 use crate::sched::{Guard, SCHEDULER, Scheduler, hand_over, settle, switch};
 use crate::thread::{Slot, State};
@@ -184,6 +185,7 @@ pub fn send(port: usize, value: u64) -> Result<(), Error> {
             let path = IpcPath::Fast;
             sched.stop_waiting(receiver);
             sched.threads[receiver].message = Some(Message { value, from, path });
+            count!(IpcMessages);
             record!(IpcSend {
                 port: object,
                 target_tid: sched.threads[receiver].tid,
@@ -195,6 +197,7 @@ pub fn send(port: usize, value: u64) -> Result<(), Error> {
         }
         let path = IpcPath::Slow;
         if sched.ipc.ports[port].push(Message { value, from, path }) {
+            count!(IpcMessages);
             record!(IpcSend {
                 port: object,
                 target_tid: receiver.map_or(Tid(0), |slot| sched.threads[slot].tid),

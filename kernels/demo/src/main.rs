@@ -10,6 +10,7 @@
 #[macro_use]
 mod ledger;
 mod console;
+mod counters;
 mod counting;
 
 #[path = "../user/src/abi.rs"]
@@ -90,6 +91,7 @@ fn boot(line: &'static str, memory: Range<usize>) -> ! {
     *SETTINGS.lock() = settings;
     // What the last session has left is sent first: programs run later.
     let is_left = recording::reopen();
+    recording::MEMORY.clear_counters();
     if !is_left {
         start_recording(&settings);
     }
@@ -165,7 +167,9 @@ fn main(is_left: usize) {
     // From here on nothing is counted or recorded.
     arch::mask();
     smp::park_others();
+    counters::check(&SCHEDULER.lock());
     recording::end();
+    counters::print();
     if let (due @ 1.., open) = sampling::counts() {
         println!("demo: {due} samples were due, of which {open} are not taken");
     }

@@ -48,17 +48,19 @@ impl Queue {
         self.len += 1;
     }
 
-    /// Removes a thread, if it is in the queue.
-    pub fn remove(&mut self, threads: &mut [Thread], slot: Slot) {
+    /// Removes a thread, if it is in the queue. Returns whether it was.
+    pub fn remove(&mut self, threads: &mut [Thread], slot: Slot) -> bool {
         let (mut before, mut at) = (None, self.head);
         while let Some(other) = at.filter(|&other| other != slot) {
             (before, at) = (Some(other), threads[other].next);
         }
-        if at == Some(slot) {
+        let is_there = at == Some(slot);
+        if is_there {
             let next = threads[slot].next.take();
             self.link(threads, before, next);
             self.len -= 1;
         }
+        is_there
     }
 
     /// Removes the first thread.

@@ -9,7 +9,7 @@ use crate::abi::{self, rights};
 use crate::cmdline::Settings;
 use crate::console::println;
 use crate::sched::SCHEDULER;
-use crate::{MAX_HARTS, SETTINGS, arch, counting, process, sampling};
+use crate::{MAX_HARTS, SETTINGS, arch, counters, counting, process, sampling, time};
 
 unsafe extern "C" {
     /// In link.ld: the memory to record into, which nobody clears at boot.
@@ -20,7 +20,8 @@ unsafe extern "C" {
 pub static MEMORY: Memory =
     // SAFETY: link.ld has this many bytes for it, on a page of their own, and the frames of memory
     // begin behind them.
-    unsafe { Memory::new((&raw const __trace).cast_mut(), 80 << 20, MAX_HARTS as u32) };
+    unsafe { Memory::new((&raw const __trace).cast_mut(), 80 << 20, MAX_HARTS as u32) }
+            .with_counters(counters::COUNTERS.words());
 
 /// The recorder over it.
 pub static RECORDER: kymo::Recorder<arch::Machine, MAX_HARTS> =
@@ -54,6 +55,7 @@ pub fn config(settings: &Settings, asked: &abi::Session) -> Config {
         samples_packets: either(asked.samples_packets, 0),
         // This, and the reader, follow from the flags of `start`.
         clock: kymo::Clock::at(arch::timer::frequency()),
+        counters_period: time::ticks(settings.counters_us),
         phys: &raw const __trace as u64, // memory is mapped at its own address
         build_id: __build_id,
         seed: settings.line.bytes().fold(0xCBF2_9CE4_8422_2325, hash),

@@ -13,9 +13,12 @@ use kymo::vocabulary::{
     Object, RunQueue, SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup,
     SchedWakeupNew, SwitchReason,
 };
-use kymo::{Text, Tid};
+use kymo::{Text, Tid, count, observe};
 
 use crate::arch::{self, context, paging};
+use crate::counters::{
+    ContextSwitches, RunQueueDequeues, RunQueueEnqueues, RunQueueLength, RunQueueThreads,
+};
 use crate::ipc::Ipc;
 use crate::lock::{Spin, SpinGuard};
 use crate::mutex::MutexState;
@@ -233,12 +236,17 @@ impl Scheduler {
     /// Inserts a ready thread into a hart's queue.
     fn enqueue(&mut self, hart: usize, slot: Slot, side: Side) {
         self.ready[hart].insert(&mut self.threads, slot, side);
+        count!(RunQueueEnqueues);
+        count!(RunQueueThreads);
+        observe!(RunQueueLength, u64::from(self.ready[hart].len()));
         self.tell_length(hart);
     }
 
     /// Takes the first thread out of a hart's queue.
     fn dequeue(&mut self, hart: usize) -> Option<Slot> {
         let first = self.ready[hart].pop(&mut self.threads)?;
+        count!(RunQueueDequeues);
+        count!(RunQueueThreads, -1);
         self.tell_length(hart);
         Some(first)
     }
@@ -285,11 +293,20 @@ impl Scheduler {
         }
     }
 
-    /// Removes a ready thread from its queue.
+    /// Removes a ready thread from its queue, if it is in it.
     pub fn unqueue(&mut self, slot: Slot) {
         let hart = self.threads[slot].hart;
-        self.ready[hart].remove(&mut self.threads, slot);
+        if !self.ready[hart].remove(&mut self.threads, slot) {
+            return;
+        }
+        count!(RunQueueDequeues);
+        count!(RunQueueThreads, -1);
         self.tell_length(hart);
+    }
+
+    /// Number of threads in all run queues.
+    pub fn count_ready(&self) -> usize {
+        self.ready.iter().map(|queue| queue.len() as usize).sum()
     }
 
     /// The hart whose queue has the best ready thread for hart `here`, which is preferred among
@@ -454,6 +471,7 @@ fn exchange(mut scheduler: Guard, reason: SwitchReason, next: Slot) {
     }
     (comes.state, comes.hart) = (State::Running, here);
     comes.refill();
+    count!(ContextSwitches);
     record!(SchedSwitch {
         prev_tid: leaves,
         next_tid: comes.tid,

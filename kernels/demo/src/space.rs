@@ -11,7 +11,7 @@ use crate::abi::Error;
 use crate::arch::paging::{self, Access, PAGE, USER};
 use crate::process::{self, Process};
 use crate::program::Program;
-use crate::{counting, frame};
+use crate::{counters, counting, frame};
 
 /// Limits of a process's heap and stack.
 pub const HEAP: usize = USER.start + (256 << 20);
@@ -214,6 +214,7 @@ pub fn write_words<const N: usize>(address: usize, words: [u64; N]) -> Result<()
 /// Handles a page fault of a program.
 pub fn fault(address: usize, ip: usize, cause: FaultCause) {
     counting::happened(Software::PageFaults, false);
+    kymo::count!(counters::PageFaults);
     record!(PageFault {
         address: Address(address as u64),
         ip: Address(ip as u64),

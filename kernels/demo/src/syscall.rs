@@ -4,13 +4,14 @@ use kymo::count::Software;
 use kymo::vocabulary::{
     Counter, Mark, Pid, SpanBegin, SpanEnd, Syscall, SyscallEnter, SyscallExit, SyscallName,
 };
-use kymo::{NameEpoch, Text, Tid};
+use kymo::{NameEpoch, Text, Tid, count};
 
 use crate::abi::{Call, Error, Kind};
 use crate::console::println;
+use crate::counters::SystemCalls;
 use crate::process::{self, LINE, Line, Start};
 use crate::sched::SCHEDULER;
-use crate::workload::known;
+use crate::workload::{bench, known};
 use crate::{arch, counting, ipc, perf, port, run, space, thread};
 
 /// Most bytes that a call moves, except for the calls `port_` and `perf_`.
@@ -38,6 +39,7 @@ pub fn call(number: usize, arguments: [usize; 5]) -> Outcome {
     let call = Call::ALL.get(number).ok_or(Error::NoCall);
     name(id, call);
     counting::happened(Software::SystemCalls, false);
+    count!(SystemCalls);
     record!(SyscallEnter {
         id,
         arg0: arguments[0] as u64
@@ -93,6 +95,7 @@ fn perform(call: Call, [a, b, c, d, e]: [usize; 5]) -> Result<Outcome, Error> {
                 id,
                 value: b as u64
             });
+            bench::mark();
             0
         }
         Call::SpanBegin => {

@@ -307,18 +307,17 @@ fn account(
 
     let mut counts = vec![Counts::new(); harts];
     let (mut machine, mut told) = (Machine::new(arch, harts), Vec::new());
+    let mut snapshots = 0;
     for item in Trace::open(&out).unwrap().events() {
         match item.unwrap() {
             Item::Event(event) => {
                 // The library's own events are not operations of the kernel.
                 if is_the_librarys(&event) {
-                    told.push(
-                        event
-                            .fields
-                            .get("recorded")
-                            .and_then(Value::as_u64)
-                            .unwrap(),
-                    );
+                    match event.fields.get("recorded").and_then(Value::as_u64) {
+                        Some(recorded) => told.push(recorded),
+                        // What the kernel's own counters have.
+                        None => snapshots += 1,
+                    }
                     continue;
                 }
                 *counts[event.cpu().unwrap() as usize]
@@ -339,7 +338,7 @@ fn account(
     assert!(losses.is_empty(), "{name}: {losses:?}");
     // No general rule is violated.
     run(&mut kymo(["check".as_ref(), out.as_os_str()]), 0);
-    let counted = counts.iter().flat_map(Counts::values).sum::<u64>();
+    let counted = counts.iter().flat_map(Counts::values).sum::<u64>() + snapshots;
     assert_eq!(
         (told, events),
         (vec![counted], counted + 1),

@@ -1,5 +1,6 @@
 //! The workloads: fixed amounts of work, by name.
 
+pub mod bench;
 mod broken;
 mod counts;
 mod echo;
@@ -48,6 +49,8 @@ pub enum Workload {
     /// Processes with calls, faults and messages, into which NMIs come.
     #[cfg(not(target_arch = "riscv64"))]
     Nmis,
+    /// The kernel's own operations, each measured and compared with its targets.
+    Bench,
     /// Loops of known length, which are counted.
     Counts,
     /// Groups of counters that take turns.
@@ -76,6 +79,7 @@ impl Workload {
             #[cfg(not(target_arch = "riscv64"))]
             "nmis" => Some(Workload::Nmis),
             "broken" => Some(Workload::Broken),
+            "bench" => Some(Workload::Bench),
             "counts" => Some(Workload::Counts),
             "count_turns" => Some(Workload::CountTurns),
             "trace_sched" => Some(Workload::TraceSched),
@@ -83,8 +87,8 @@ impl Workload {
         }
     }
 
-    /// Runs the workload to its end, from a thread of its own.
-    pub fn run(self, rounds: u32) {
+    /// Runs the workload to its end, from a thread of its own. False if it says that it failed.
+    pub fn run(self, rounds: u32) -> bool {
         if matches!(self, Workload::Switch | Workload::All) {
             switch::run(rounds);
         }
@@ -111,8 +115,10 @@ impl Workload {
             Workload::Counts => counts::run(),
             Workload::CountTurns => counts::take_turns(rounds),
             Workload::TraceSched => trace_sched::run(),
+            Workload::Bench => return bench::run(rounds),
             _ => {}
         }
+        true
     }
 }
 

@@ -25,9 +25,9 @@ pub use serial::put;
 pub use trap::{count_nmis, count_nmis_between};
 
 use super::{BOOT_STACK_SHIFT, device_tree};
-use crate::MAX_HARTS;
 use crate::recording::{self, MEMORY};
-use crate::{counting, sampling};
+use crate::{MAX_HARTS, counters, counting, sampling};
+use kymo::counter::Counters;
 
 core::arch::global_asm!(
     include_str!("boot.s"),
@@ -66,6 +66,7 @@ pub struct Machine;
 unsafe impl Platform for Machine {
     type Reserve = CounterCas;
     type Local = ByPointer<AtTpidr<{ offset_of!(PerHart, kymo) }>>;
+    const COUNTERS: Counters = counters::COUNTERS;
 
     #[inline(always)]
     fn clock() -> u64 {
@@ -236,6 +237,9 @@ pub const REMOTE_DRIVER: SamplingDriver = SamplingDriver::Nmi;
 pub fn ask_for_sample(hart: usize) {
     send_nmi(hart);
 }
+
+/// The architecture's name in the targets of the workload `bench`.
+pub const NAME: &str = "aarch64";
 
 /// The names of this machine's interrupts.
 pub const INTERRUPTS: [(u32, &str); 4] = [

@@ -22,9 +22,9 @@ use kymo::vocabulary::{Sampling, SamplingDriver};
 pub use sbi::put;
 
 use super::{BOOT_STACK_SHIFT, device_tree};
-use crate::MAX_HARTS;
 use crate::recording::{self, MEMORY};
-use crate::{counting, sampling};
+use crate::{MAX_HARTS, counters, counting, sampling};
+use kymo::counter::Counters;
 
 /// The register of QEMU's `sifive_test` device, which ends QEMU.
 const POWER: usize = 0x10_0000;
@@ -49,6 +49,7 @@ pub struct Machine;
 unsafe impl Platform for Machine {
     type Reserve = Masked<kymo::arch::riscv::Sstatus>;
     type Local = kymo::arch::riscv::AtTp;
+    const COUNTERS: Counters = counters::COUNTERS;
 
     #[inline(always)]
     fn clock() -> u64 {
@@ -212,6 +213,9 @@ fn disarm_software() {
     // SAFETY: clears the request.
     unsafe { asm!("csrc sip, {}", in(reg) 1 << trap::SOFTWARE) };
 }
+
+/// The architecture's name in the targets of the workload `bench`.
+pub const NAME: &str = "riscv64";
 
 /// The names of this machine's interrupts.
 pub const INTERRUPTS: [(u32, &str); 3] = [

@@ -27,9 +27,9 @@ pub use serial::put;
 pub use trap::count_nmis;
 
 use super::BOOT_STACK_SHIFT;
-use crate::MAX_HARTS;
 use crate::recording::{self, MEMORY};
-use crate::{counting, sampling};
+use crate::{MAX_HARTS, counters, counting, sampling};
+use kymo::counter::Counters;
 
 /// Start address of the other harts: a page below 1 MiB that the firmware no longer uses.
 const TRAMPOLINE: usize = 0x8000;
@@ -87,6 +87,7 @@ pub struct Machine;
 unsafe impl Platform for Machine {
     type Reserve = TscCas;
     type Local = ByPointer<AtGs<{ offset_of!(PerHart, kymo) }>>;
+    const COUNTERS: Counters = counters::COUNTERS;
 
     #[inline(always)]
     fn clock() -> u64 {
@@ -258,6 +259,9 @@ pub fn count_nmis_between() -> u64 {
         |hart: &UnsafeCell<PerHart>| unsafe { (&raw const (*hart.get()).between).read_volatile() };
     PER_HART.0.iter().map(count).sum()
 }
+
+/// The architecture's name in the targets of the workload `bench`.
+pub const NAME: &str = "x86_64";
 
 /// The names of this machine's interrupts.
 pub const INTERRUPTS: [(u32, &str); 4] = [

@@ -9,6 +9,8 @@
 #[rustfmt::skip]
 mod on_target;
 #[rustfmt::skip]
+mod counters;
+#[rustfmt::skip]
 mod readme;
 #[rustfmt::skip]
 mod recipes;

@@ -59,6 +59,7 @@ pub fn samples(
         clock: Clock::at(1_000_000_000),
         hosted: false,
         samples: true,
+        counters: kymo::counter::Counters::NONE,
     };
     tsdl::write(&mut metadata, &session, &ALL)?;
     fs::write(trace.join("metadata"), metadata)?;

@@ -444,6 +444,22 @@ fn what_cannot_be_counted_is_refused_in_a_sentence() {
             "no event is called \"cylces\" (did you mean cycles?)",
         ),
         (
+            &["-e", "cylces", "--kernel", "kernel.elf"],
+            2,
+            "no event is called \"cylces\" (did you mean cycles?)",
+        ),
+        (
+            &["-e", "{cs},{faults}", "--kernel", "kernel.elf"],
+            2,
+            "a kernel counts one group on each CPU",
+        ),
+        (
+            &["-e", &seventeen, "--kernel", "kernel.elf"],
+            2,
+            "has 17 events, and a group has at most 16",
+        ),
+        (&["--kernel", "no-such-kernel.elf"], 3, "no-such-kernel.elf"),
+        (
             &["-e", "{cs,{faults}}", "--", "true"],
             2,
             "a group cannot be inside another",

@@ -324,6 +324,50 @@ fn threads_calls_and_interrupts_share_the_counts() {
     }
 }
 
+/// `kymo count --kernel` boots the kernel and adds up what its CPUs have counted, the same each
+/// time; the intervals add up to the total.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn a_kernel_is_counted_from_outside() {
+    for arch in [RISCV64, AARCH64] {
+        let folder = scratch(&format!("count-kernel-{}", arch.name));
+        let counted = |name: &str, options: &[&str]| -> Vec<serde_json::Value> {
+            let file = folder.join(name);
+            let mut command = kymo(["count", "--json", "--deterministic", "--smp", "3", "-o"]);
+            command
+                .arg(&file)
+                .args(["--append", "workload=ipc rounds=100", "--kernel"]);
+            run(command.arg(arch.kernel()).args(options), 0);
+            let text = std::fs::read_to_string(file).unwrap();
+            text.lines()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect()
+        };
+        let group = ["-e", "{instructions,cycles,context-switches}"];
+        let totals = counted("total", &group);
+        let [total] = &totals[..] else {
+            panic!("{totals:?}");
+        };
+        let raw = |counts: &serde_json::Value, event: usize| {
+            counts["groups"][0]["events"][event]["raw"]
+                .as_u64()
+                .unwrap()
+        };
+        let nanos = total["groups"][0]["time_running"].as_u64().unwrap();
+        for event in 0..2 {
+            let off = raw(total, event).abs_diff(nanos) as f64 / nanos as f64;
+            assert!(off < 0.03, "{total} of {}", arch.name);
+        }
+        assert!(raw(total, 2) > 100, "{total}");
+        assert_eq!(counted("again", &group), totals, "the same each time");
+        let mut parts = counted("intervals", &[&group[..], &["-I", "1"]].concat());
+        let total = parts.pop().unwrap();
+        assert!(parts.len() > 1);
+        let switches: u64 = parts.iter().map(|part| raw(part, 2)).sum();
+        assert_eq!(switches, raw(&total, 2));
+    }
+}
+
 /// A program of the guest's that records by system calls gives the same counts.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
@@ -360,6 +404,10 @@ fn a_session_that_cannot_count_does_not_start() {
         assert_ne!(output.status.code(), Some(0));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let sentence = "the group led by cycles needs 1 PMU slots, and the PMU has 0";
+        assert!(text.contains(sentence), "{text}");
+        let mut command = kymo(["count", "-e", "cycles", "--kernel"]);
+        let output = run(command.arg(arch.kernel()), 3);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.contains(sentence), "{text}");
     }
 }

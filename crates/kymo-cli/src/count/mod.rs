@@ -1,5 +1,7 @@
-//! `kymo count`: groups of performance counters, over a program, processes or CPUs.
+//! `kymo count`: groups of performance counters, over a program, processes, CPUs, or a kernel of
+//! one's own.
 
+mod kernel;
 mod list;
 mod output;
 mod plan;
@@ -23,6 +25,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo count -e '{cycles,instructions},{page-faults,context-switches}' -- make
   kymo count -e sched:sched_switch -C 0-3 -I 1000         each second, until ^C
   kymo count -p 1234 --json | jq '.groups[].events[]'
+  kymo count -e '{instructions,context-switches}' --kernel my-kernel.elf
   kymo count --list 'sched:*'
 
 The events between two braces are a group: they count at the same time or not at all. Where the
@@ -54,6 +57,21 @@ pub struct Arguments {
     /// Leave out threads and processes that are created while it counts.
     #[arg(long, conflicts_with_all = ["all_cpus", "cpus"])]
     no_inherit: bool,
+    /// Boot this kernel on the standard machine of `kymo record`, and count on all its CPUs until the
+    /// machine ends or ^C: one group. Times are the machine's.
+    #[arg(long, value_name = "KERNEL",
+        conflicts_with_all = ["pid", "all_cpus", "cpus", "command", "no_inherit"])]
+    kernel: Option<std::path::PathBuf>,
+    /// Number of the machine's CPUs.
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "kernel")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=512))]
+    smp: u32,
+    /// The kernel's command line.
+    #[arg(long, value_name = "TEXT", requires = "kernel")]
+    append: Option<String>,
+    /// Let the machine's time advance with its instructions, so that every run counts the same.
+    #[arg(long, requires = "kernel")]
+    deterministic: bool,
     /// Write the counts to a file; the command's own output stays on the standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<std::path::PathBuf>,
@@ -62,7 +80,7 @@ pub struct Arguments {
     json: bool,
     /// List events, and whether this machine counts them; with a pattern also tracepoints.
     #[arg(long, value_name = "PATTERN", num_args = 0..=1,
-        conflicts_with_all = ["event", "interval", "pid", "all_cpus", "cpus", "command"])]
+        conflicts_with_all = ["event", "interval", "pid", "all_cpus", "cpus", "command", "kernel"])]
     list: Option<Option<String>>,
     /// The command to count, and its arguments.
     #[arg(last = true, value_name = "COMMAND")]
@@ -78,14 +96,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     if let Some(pattern) = &arguments.list {
         return list::print(pattern.as_deref(), arguments.json);
     }
+    if let Some(kernel) = &arguments.kernel {
+        return kernel::count(arguments, kernel).map_err(explain);
+    }
     if arguments.pid.is_empty()
         && !arguments.all_cpus
         && arguments.cpus.is_none()
         && arguments.command.is_empty()
     {
         return Err(Usage(
-            "there is nothing to count; give a command after --, a process (-p PID), or CPUs (-a, \
-             -C CPUS)"
+            "there is nothing to count; give a command after --, a process (-p PID), CPUs (-a, -C \
+             CPUS), or a kernel (--kernel)"
                 .to_owned(),
         )
         .into());

@@ -123,7 +123,7 @@ impl Arguments {
         let driver = self.driver.map(SamplingDriver::from);
         let counts = driver.is_some_and(|driver| driver.counts().is_some());
         if counts && (self.hz.is_some() || self.period.is_some()) {
-            let what = "--hz and --period are times; say after how many events by --count";
+            let what = "--driver cycles and instructions take --count, not --hz or --period";
             return Err(Usage(what.to_owned()).into());
         }
         if self.count.is_some() && !counts {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use kymo::count::MAX_EVENTS;
+use kymo::event::Event;
+use kymo::vocabulary::{IrqEnter, SyscallEnter};
 use kymo_ctf::ValueRef;
 
 use crate::call::CallId;
@@ -20,6 +22,8 @@ pub struct Ran {
     pub call: Option<CallId>,
     /// The interrupt whose handler ran on top of the thread.
     pub line: Option<IrqLine>,
+    /// Whether the call, or the handler, began there.
+    pub begins: bool,
 }
 
 /// A CPU's counts at an event.
@@ -74,6 +78,10 @@ impl Machine {
             return;
         };
         let names = &mut self.counts.names;
+        if place == 0 {
+            // Another group, perhaps with fewer events.
+            names.clear();
+        }
         if names.len() <= place {
             names.resize(place + 1, None);
         }
@@ -86,8 +94,15 @@ impl Machine {
         &mut self,
         times: (Option<u64>, Option<u64>),
         counts: Option<ValueRef<'_>>,
+        at: &At<'_, '_>,
     ) {
         self.counts.take(counts);
+        if times.0 == Some(0)
+            && let Some(cpu) = self.cpus.get_mut(at.cpu)
+        {
+            // The group counts from zero again.
+            cpu.counts = None;
+        }
         if let (Some(enabled), Some(running)) = times {
             self.change(Change::GroupCounted { enabled, running });
         }
@@ -96,6 +111,7 @@ impl Machine {
     /// What was counted since the record before on this CPU belongs to what ran from there on.
     pub(crate) fn event_count(
         &mut self,
+        event: Option<u64>,
         turns: Option<u64>,
         counts: Option<ValueRef<'_>>,
         at: &At<'_, '_>,
@@ -113,6 +129,9 @@ impl Machine {
                 thread,
                 call,
                 line: cpu.handler(),
+                begins: [SyscallEnter::ID, IrqEnter::ID]
+                    .map(|id| Some(id.into()))
+                    .contains(&event),
             },
         };
         let Some(before) = cpu.counts.replace(now) else {

@@ -145,9 +145,9 @@ understood! { machine, at:
     },
     CountedEvent(e) => machine.counted_event(e.place(), e.name().as_deref()),
     GroupCount(e) => {
-        machine.group_count((e.time_enabled(), e.time_running()), e.counts());
+        machine.group_count((e.time_enabled(), e.time_running()), e.counts(), at);
     },
-    EventCount(e) => machine.event_count(e.turns(), e.counts(), at),
+    EventCount(e) => machine.event_count(e.event(), e.turns(), e.counts(), at),
     SessionEnd(e) => if let (Some(recorded), Some(discarded)) = (e.recorded(), e.discarded()) {
         machine.change(Change::SessionEnd { recorded, discarded })
     },

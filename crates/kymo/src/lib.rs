@@ -19,7 +19,7 @@
 //!
 //! # Where things are
 //! The root has what kernel code uses daily, [`platform`] what a port implements, [`sample`] what a
-//! timer interrupt or NMI calls to record where its CPU was, [`count`] groups of
+//! timer interrupt or NMI calls to record where its CPU was, [`mod@count`] groups of
 //! performance counters. [`ring`] can be read alone: a region of memory, its writers and its reader.
 //! [`Recorder`] is the door for system calls: a session is a set of modes over one region. The
 //! invariants of the ring stand in [`ring`]; those that a kernel must keep, in [`Platform`].

@@ -43,7 +43,9 @@ pub enum Call {
 ///
 /// # Safety
 /// - `Local` leads to control blocks that no other CPU writes, in a region that stays mapped.
-///   Behind those of each CPU stand at least as many words of counters as `COUNTERS` takes.
+///   Each CPU's blocks are followed by at least as many words as `COUNTERS` takes.
+/// - With `COUNTERS`, `pin` and `unpin` keep the code on its CPU whatever `Reserve` is, unless
+///   counters stand only where it stays there: x86-64 counts without a lock.
 /// - From the moment a writer fetches them until its record is written, the code neither moves to
 ///   another CPU nor is switched out: `Masked` ensures this itself; with `LocalCas`, `pin` and
 ///   `unpin` do.
@@ -133,7 +135,8 @@ pub unsafe trait Platform: 'static {
     /// Every CPU is to count this group from now on, or nothing any more. Called when the count
     /// mode starts and ends. The kernel looks whether its PMU can count the group
     /// ([`count::check`](crate::count::check)), and has every CPU call
-    /// [`Tracer::count`](crate::Tracer::count) before this returns and at every tick.
+    /// [`Tracer::count`](crate::Tracer::count) before this returns and at every tick. They may call
+    /// it at the same time; one that is off calls it when it comes back.
     ///
     /// # Errors
     /// [`Refused::Count`] where the group cannot be counted; a kernel without counters leaves this

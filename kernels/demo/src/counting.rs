@@ -3,7 +3,7 @@
 //!
 //! Until somebody counts, the places that feed the counters look at one flag.
 
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use kymo::count::{
     self, Cpu, EventSpec, GroupSpec, Groups, Handle, Hardware, Refused, Snapshot, Software,
@@ -25,6 +25,22 @@ const OF_HART: usize = 2;
 static HARTS: [Spin<Option<Cpu<Pmu, OF_HART>>>; MAX_HARTS] = [const { Spin::new(None) }; MAX_HARTS];
 /// The group by whose overflows each hart takes samples.
 static OVERFLOWING: [Spin<Option<Handle>>; MAX_HARTS] = [const { Spin::new(None) }; MAX_HARTS];
+/// By hart, event, and whether it was in the kernel: how often software events have happened that
+/// the hart's counters do not know of yet.
+static HAPPENED: [[[AtomicU32; 2]; Software::ALL.len()]; MAX_HARTS] =
+    [const { [const { [const { AtomicU32::new(0) }; 2] }; Software::ALL.len()] }; MAX_HARTS];
+
+/// Tells a hart's counters what has happened.
+fn take_note(counters: &mut Cpu<Pmu, OF_HART>, hart: usize) {
+    for (event, counts) in Software::ALL.iter().zip(&HAPPENED[hart]) {
+        for (in_kernel, count) in [false, true].into_iter().zip(counts) {
+            if count.load(Relaxed) > 0 {
+                (0..count.swap(0, Relaxed)).for_each(|_| counters.happened(*event, in_kernel));
+            }
+        }
+    }
+}
+
 /// Whether a thread or a session has asked for counters. From then on a thread's groups follow it
 /// to any hart.
 static IN_USE: AtomicBool = AtomicBool::new(false);
@@ -46,6 +62,7 @@ fn with_thread<R>(work: impl FnOnce(&mut Cpu<Pmu, OF_HART>, &mut Groups<GROUPS>,
     let mut counters = HARTS[hart].lock();
     let counters = started(&mut counters, &mut thread);
     IN_USE.store(true, Relaxed);
+    take_note(counters, hart);
     work(counters, &mut thread, now())
 }
 
@@ -105,7 +122,8 @@ pub fn switch(prev: Slot, next: Slot) {
 #[cold]
 #[inline(never)]
 fn switch_groups(prev: Slot, next: Slot) {
-    let mut counters = HARTS[arch::hart()].lock();
+    let hart = arch::hart();
+    let mut counters = HARTS[hart].lock();
     let (mut prev, mut next) = (THREAD_GROUPS[prev].lock(), THREAD_GROUPS[next].lock());
     // A hart begins with the first thread that has groups.
     if counters.is_none() && next.is_empty() {
@@ -114,7 +132,7 @@ fn switch_groups(prev: Slot, next: Slot) {
     if counters.is_none() {
         started(&mut counters, &mut next);
     } else if let Some(counters) = counters.as_mut() {
-        counters.happened(Software::ContextSwitches, true);
+        take_note(counters, hart);
         counters.switch(&mut prev, &mut next, now());
     }
 }
@@ -125,8 +143,13 @@ pub fn happened(event: Software, in_kernel: bool) {
     #[cold]
     #[inline(never)]
     fn count(event: Software, in_kernel: bool) {
-        if let Some(counters) = HARTS[arch::hart()].lock().as_mut() {
-            counters.happened(event, in_kernel);
+        let hart = arch::hart();
+        HAPPENED[hart][event as usize][usize::from(in_kernel)].fetch_add(1, Relaxed);
+        // This may be an NMI that has come while the hart has its counters.
+        if let Some(mut counters) = HARTS[hart].try_lock()
+            && let Some(counters) = counters.as_mut()
+        {
+            take_note(counters, hart);
         }
     }
     if IN_USE.load(Relaxed) {
@@ -141,9 +164,11 @@ pub fn of_session(group: Option<&GroupSpec>) -> Result<(), kymo::Refused> {
         masked(|| with_thread(|counters, _, _| count::check(counters.pmu(), group)))
             .map_err(kymo::Refused::Count)?;
     }
-    masked(notice);
-    // Every other hart answers after it has noticed.
-    smp::synchronize();
+    masked(|| {
+        notice();
+        // Every other hart answers after it has noticed.
+        smp::synchronize();
+    });
     Ok(())
 }
 
@@ -161,13 +186,21 @@ fn notice_session() {
     with_thread(|counters, thread, now| Kymo::count(RECORDER.counting(), counters, thread, now));
 }
 
-/// Records what this hart has counted, for an event that was recorded just now.
+/// Records what this hart has counted, for an event that was recorded just now; not if that is an
+/// NMI's which has come while the hart has its counters.
 #[cold]
 #[inline(never)]
 pub fn record(event: u32) {
-    if let Some(counters) = HARTS[arch::hart()].lock().as_ref() {
-        Kymo::event_count(counters, event);
+    if let Some(counters) = HARTS[arch::hart()].try_lock()
+        && let Some(counters) = counters.as_ref()
+    {
+        Kymo::event_count(counters, event, now());
     }
+}
+
+/// Whether somebody counts, so that the counters are not free.
+pub fn is_in_use() -> bool {
+    IN_USE.load(Relaxed)
 }
 
 /// This hart's timer interrupt. Interrupts are masked.

@@ -57,6 +57,20 @@ impl<T> Spin<T> {
         }
     }
 
+    /// The lock if it is free: for NMIs, which may find their own hart with it.
+    pub fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
+        let interrupts = arch::mask();
+        if self.take() {
+            return Some(SpinGuard {
+                lock: self,
+                interrupts,
+                _stays: PhantomData,
+            });
+        }
+        arch::restore(interrupts);
+        None
+    }
+
     fn take(&self) -> bool {
         // Partner: the release in `SpinGuard::drop`.
         !self.taken.swap(true, Acquire)

@@ -164,7 +164,7 @@ fn main(is_left: usize) {
     }
 
     recording::end_counting();
-    // From here on nothing is counted or recorded.
+    // From here on the threads neither count nor record anything.
     arch::mask();
     smp::park_others();
     counters::check(&SCHEDULER.lock());

@@ -160,7 +160,7 @@ pub fn is_permitted() -> bool {
 }
 
 /// Records who called a tracepoint, and what this hart has counted, as the session asks. All
-/// tracepoints are where interrupts are masked.
+/// tracepoints are where interrupts are masked; some are in NMIs.
 pub fn context(event: u32, fp: usize) {
     let context = RECORDER.context(event);
     if context.stack {

@@ -472,6 +472,7 @@ fn exchange(mut scheduler: Guard, reason: SwitchReason, next: Slot) {
     (comes.state, comes.hart) = (State::Running, here);
     comes.refill();
     count!(ContextSwitches);
+    counting::happened(Software::ContextSwitches, true);
     record!(SchedSwitch {
         prev_tid: leaves,
         next_tid: comes.tid,

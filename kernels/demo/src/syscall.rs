@@ -38,12 +38,12 @@ pub fn call(number: usize, arguments: [usize; 5]) -> Outcome {
     let id = Syscall(u32::try_from(number).unwrap_or(u32::MAX));
     let call = Call::ALL.get(number).ok_or(Error::NoCall);
     name(id, call);
-    counting::happened(Software::SystemCalls, false);
     count!(SystemCalls);
     record!(SyscallEnter {
         id,
         arg0: arguments[0] as u64
     });
+    counting::happened(Software::SystemCalls, false);
     let value = match call.and_then(|&call| perform(call, arguments)) {
         Ok(Outcome::Value(value)) => value,
         Ok(start) => return start,

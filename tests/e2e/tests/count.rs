@@ -246,10 +246,11 @@ fn a_session_counts_what_its_trace_shows() {
         let report = report(&trace);
         let counters = &report["counters"];
         assert_eq!(counters["events"], serde_json::json!(GROUP));
+        assert_eq!(counters["cpus"].as_array().unwrap().len(), 3);
         for (row, (cpu, (first, last, seen, snapshots))) in
             counters["cpus"].as_array().unwrap().iter().zip(&cpus)
         {
-            assert!(*snapshots > 3, "{snapshots} on CPU {cpu}");
+            assert!(*snapshots > 2, "{snapshots} on CPU {cpu}");
             let counted: Vec<u64> = last.iter().zip(first).map(|(b, a)| b - a).collect();
             assert_eq!(counted[2..], *seen, "CPU {cpu} of {}", arch.name);
             assert!(seen.iter().all(|seen| *seen > 0), "{seen:?}");
@@ -269,7 +270,7 @@ fn a_session_counts_what_its_trace_shows() {
 }
 
 /// The counts that events carry tell whose they are: what threads and interrupts have counted adds
-/// up to what the CPUs have between these events, and a system call's part is that of its instructions.
+/// up to what the CPUs have between these events.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn threads_calls_and_interrupts_share_the_counts() {
@@ -385,6 +386,38 @@ fn both_ways_out_give_the_same_counts() {
     assert_eq!(memory, syscall);
     for name in ["group_count", "event_count", "counted_event"] {
         assert!(memory.iter().any(|event| event.name() == name), "{name}");
+    }
+}
+
+/// NMIs are counted as interrupts, and carry counts, without disturbing a hart that looks at its
+/// counters.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn nmis_come_while_a_hart_counts() {
+    for arch in ARCHES.iter().filter(|arch| arch.name != "riscv64") {
+        let trace = scratch(&format!("count-nmis-{}", arch.name)).join("trace");
+        let mut command = kymo([
+            "record".as_ref(),
+            arch.kernel().as_os_str(),
+            "--out".as_ref(),
+        ]);
+        command.arg(&trace).args([
+            "--timeout",
+            "120",
+            "--append",
+            "workload=nmis tick_us=200",
+            "--counters",
+            "interrupts,context-switches",
+            "--counters-every",
+            "1",
+            "--counters-on",
+            "irq_*,sched_switch",
+        ]);
+        run(&mut command, 0);
+        let report = report(&trace);
+        let counters = &report["counters"];
+        assert!(counters["intervals"].as_u64() > Some(100), "{counters}");
+        assert_eq!(counters["intervals_not_counted"], 0);
     }
 }
 

@@ -554,7 +554,8 @@ fn every_event_of_the_vocabulary_is_recorded() {
         // A session that begins while processes live.
         let late = "kymo=off run=perf,start,--rolling run=switch run=perf,stop";
         seen.extend(names_of(arch, "demo-every-late", late));
-        let sampled = "run=known,40 kymo=start,mode=trace:sample,stacks=sched_switch";
+        let sampled = "run=known,40 kymo=start,mode=trace:sample:count,\
+                       stacks=sched_switch,counters=context-switches,counters_on=sched_switch";
         seen.extend(names_of(arch, "demo-every-sample", sampled));
         let declared = kymo::vocabulary::TYPES.iter().copied().flatten();
         let missing: Vec<_> = declared

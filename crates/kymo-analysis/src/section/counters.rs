@@ -33,7 +33,8 @@ pub struct Counters {
     pub intervals_not_counted: u64,
 }
 
-/// What a CPU has counted, from its first record of counts in the trace to the last one.
+/// What a CPU has counted, from its first record of counts in the trace to the last one; if it
+/// ceased to count in between, without that time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CpuCounts {
     /// Its number.
@@ -65,6 +66,8 @@ pub struct CallCounts {
     pub id: Option<u64>,
     /// Its name.
     pub name: Option<String>,
+    /// Calls that began while it was counted.
+    pub calls: u64,
     /// What was counted.
     pub counts: Vec<u64>,
 }
@@ -79,6 +82,8 @@ pub struct InterruptCounts {
     pub soft: bool,
     /// Its name.
     pub name: Option<String>,
+    /// Handlers that began while it was counted.
+    pub count: u64,
     /// What was counted.
     pub counts: Vec<u64>,
 }
@@ -95,11 +100,46 @@ fn add(sum: &mut Sum, counts: &[u64]) {
     }
 }
 
-/// A CPU's first and last counts, each with its times.
+/// A CPU's first and last counts since it began to count, each with its times; and the sums of what
+/// it had counted when it ceased to before.
 #[derive(Debug)]
 struct Span {
     first: (u64, u64, Sum),
     last: (u64, u64, Sum),
+    before: (u64, u64, Sum),
+}
+
+impl Span {
+    fn of(now: (u64, u64, Sum)) -> Span {
+        Span {
+            first: now.clone(),
+            last: now,
+            before: (0, 0, Sum::new()),
+        }
+    }
+
+    /// All that was counted.
+    fn sum(&self) -> (u64, u64, Sum) {
+        let (enabled, running, mut counts) = self.before.clone();
+        let pairs = self.last.2.iter().zip(&self.first.2);
+        let grown: Sum = pairs
+            .map(|(last, first)| last.saturating_sub(*first))
+            .collect();
+        add(&mut counts, &grown);
+        (
+            enabled.saturating_add(self.last.0.saturating_sub(self.first.0)),
+            running.saturating_add(self.last.1.saturating_sub(self.first.1)),
+            counts,
+        )
+    }
+
+    fn set(&mut self, now: (u64, u64, Sum)) {
+        if now.0 < self.last.0 {
+            self.before = self.sum();
+            self.first = now.clone();
+        }
+        self.last = now;
+    }
 }
 
 #[derive(Debug, Default)]
@@ -107,8 +147,9 @@ pub(crate) struct Counted {
     cpus: BTreeMap<u64, Option<Span>>,
     threads: PerThread<(Option<ThreadId>, Sum)>,
     unknown: Sum,
-    calls: FxHashMap<CallId, Sum>,
-    lines: FxHashMap<IrqLine, Sum>,
+    /// How many began, and what was counted.
+    calls: FxHashMap<CallId, (u64, Sum)>,
+    lines: FxHashMap<IrqLine, (u64, Sum)>,
     intervals: u64,
     not_counted: u64,
 }
@@ -122,11 +163,8 @@ impl Counted {
         }
         let now = (times.0, times.1, counts.to_vec());
         match of_cpu {
-            Some(span) => span.last = now,
-            None => {
-                let first = now.clone();
-                *of_cpu = Some(Span { first, last: now });
-            }
+            Some(span) => span.set(now),
+            None => *of_cpu = Some(Span::of(now)),
         }
     }
 
@@ -137,7 +175,9 @@ impl Counted {
             return;
         }
         if let Some(line) = ran.line {
-            return add(self.lines.entry(line).or_default(), counts);
+            let (begun, sum) = self.lines.entry(line).or_default();
+            *begun += u64::from(ran.begins);
+            return add(sum, counts);
         }
         match ran.thread {
             Some(id) => {
@@ -148,7 +188,9 @@ impl Counted {
             None => add(&mut self.unknown, counts),
         }
         if let Some(call) = ran.call {
-            add(self.calls.entry(call).or_default(), counts);
+            let (begun, sum) = self.calls.entry(call).or_default();
+            *begun += u64::from(ran.begins);
+            add(sum, counts);
         }
     }
 
@@ -186,7 +228,8 @@ impl Counted {
         });
         let lines = self.lines.into_iter();
         let mut interrupts: Vec<_> = lines
-            .map(|(line, counts)| InterruptCounts {
+            .map(|(line, (count, counts))| InterruptCounts {
+                count,
                 irq: line.number(),
                 soft: line.is_soft(),
                 name: end.machine.irq(line).map(str::to_owned),
@@ -215,13 +258,7 @@ impl Counted {
 }
 
 fn cpu_counts(cpu: u64, span: &Span) -> CpuCounts {
-    let (first, last) = (&span.first, &span.last);
-    let enabled = last.0.saturating_sub(first.0);
-    let running = last.1.saturating_sub(first.1);
-    let pairs = last.2.iter().zip(&first.2);
-    let raw: Vec<u64> = pairs
-        .map(|(last, first)| last.saturating_sub(*first))
-        .collect();
+    let (enabled, running, raw) = span.sum();
     let scaled = raw.iter().map(|raw| scale(*raw, enabled, running));
     CpuCounts {
         cpu,
@@ -232,8 +269,13 @@ fn cpu_counts(cpu: u64, span: &Span) -> CpuCounts {
     }
 }
 
-fn call_counts(machine: &Machine, call: CallId, counts: Sum) -> Option<CallCounts> {
+fn call_counts(machine: &Machine, call: CallId, (calls, counts): (u64, Sum)) -> Option<CallCounts> {
     let (key, name) = machine.call(call)?;
     let (id, name) = identity(key, name);
-    Some(CallCounts { id, name, counts })
+    Some(CallCounts {
+        id,
+        name,
+        calls,
+        counts,
+    })
 }

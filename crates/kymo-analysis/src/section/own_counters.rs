@@ -131,7 +131,11 @@ impl OwnCounters {
             first: (raw, now),
             last: (raw, now),
         });
-        let value = if counts {
+        let value = if counts && bits >= 64 {
+            // It never wraps around: a lower value is an earlier one, read on another CPU whose
+            // clock was ahead.
+            raw.max(course.last.0)
+        } else if counts {
             // What it grew since the record before is less than what its words hold.
             course.last.0 + (raw - course.last.0).rem_euclid(1 << bits)
         } else {
@@ -142,12 +146,18 @@ impl OwnCounters {
 
     /// The count of a bucket, or with bucket 65 the sum.
     pub(crate) fn bucket(&mut self, cpu: u64, id: u64, bucket: u64, count: u64) {
+        let bits = self.declared.get(&id).map_or(64, |declared| declared.bits);
         let cpus = self.histograms.entry(id).or_default();
         let found = cpus.entry(cpu).or_default();
         let place = usize::try_from(bucket).unwrap_or(usize::MAX);
         match found.buckets.get_mut(place) {
             Some(place) => *place = count,
-            None => found.sum = count,
+            None if bits >= 64 => found.sum = count,
+            // The sum wraps around as a counter does.
+            None => {
+                let grown = count.wrapping_sub(found.sum) & ((1 << bits) - 1);
+                found.sum = found.sum.wrapping_add(grown);
+            }
         }
     }
 
@@ -260,8 +270,27 @@ mod tests {
     fn a_counter_of_64_bits_is_not_negative() {
         let mut counters = of(Kind::Counter, 64);
         counters.set(0, 3, -1, 0);
-        counters.set(0, 3, 1, 1);
-        assert_eq!(counters.counters()[0].value, (1 << 64) + 1);
+        assert_eq!(counters.counters()[0].value, (1 << 64) - 1);
+    }
+
+    /// The last record of a CPU may be made by another one, whose clock is behind.
+    #[test]
+    fn a_counter_of_64_bits_does_not_wrap_around() {
+        let mut counters = of(Kind::Counter, 64);
+        for (value, time) in [(1_000, 5), (999, 6), (1_001, 7), (1_000, 8)] {
+            counters.set(0, 3, value, time);
+        }
+        assert_eq!(counters.counters()[0].value, 1_001);
+    }
+
+    #[test]
+    fn a_sum_of_32_bits_wraps_around() {
+        let mut counters = of(Kind::Histogram, 32);
+        for (bucket, count) in [(1, 2), (65, 0xffff_fff0), (65, 0x10)] {
+            counters.bucket(0, 3, bucket, count);
+        }
+        let mean = counters.histograms()[0].mean;
+        assert_eq!(mean, Some(f64::from(0x10_u32) / 2.0 + 2_f64.powi(31)));
     }
 
     #[test]

@@ -223,7 +223,16 @@ impl Watched {
 
 /// Whether a process or thread is there, and is no mere entry for its parent (`proc_pid_stat(5)`).
 fn lives(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = match fs::read(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat,
+        // Any other error tells nothing about the process.
+        Err(error) => {
+            let is_gone = error.raw_os_error() == Some(Errno::SRCH.raw_os_error());
+            return !is_gone && error.kind() != std::io::ErrorKind::NotFound;
+        }
+    };
+    // Its name, in parentheses before the state, may be any bytes.
+    let stat = String::from_utf8_lossy(&stat);
     let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
     state.is_some_and(|state| !state.starts_with(['Z', 'X']))
 }

@@ -742,24 +742,34 @@ impl Text {
         };
         let columns = Columns::of(counters);
         let rows = counters.cpus.iter().map(|cpu| {
-            let raw = cpu.raw.iter().map(|count| Some(*count));
+            let raw: Vec<_> = cpu.raw.iter().copied().map(Some).collect();
             let mut row = vec![cpu.cpu.to_string()];
-            row.extend(columns.cells(&cpu.scaled, &raw.collect::<Vec<_>>()));
+            row.extend(columns.cells(&cpu.scaled, &raw));
             row.push(duration(cpu.time_enabled_ns));
             row.push(percent(cpu.time_running_ns, cpu.time_enabled_ns));
             row
         });
         let rows = rows.collect();
-        let head = columns.head(&["cpu"], &["in", "counting"]);
-        let without = match counters.cpus_without.as_slice() {
-            [] => String::new(),
-            cpus => {
-                let cpus: Vec<_> = cpus.iter().map(u64::to_string).collect();
-                format!("; these CPUs could not count: {}", cpus.join(", "))
-            }
-        };
-        self.wide_table(&format!("Counters{without}"), head, rows);
-        let some = |counts: &[u64]| counts.iter().map(|count| Some(*count)).collect::<Vec<_>>();
+        self.wide_table(
+            "Counters",
+            columns.head(&["cpu"], &["in", "counting"]),
+            rows,
+        );
+        if !counters.cpus_without.is_empty() {
+            let cpus: Vec<_> = counters.cpus_without.iter().map(u64::to_string).collect();
+            let cpus = cpus.join(", ");
+            let _ = writeln!(self.out, "\nThese CPUs could not count: {cpus}.");
+        }
+        if counters.intervals_not_counted > 0 {
+            let _ = writeln!(
+                self.out,
+                "\n{} of {} intervals between events with counts are in no table below: the group \
+                 was not counting all the time.",
+                thousands(counters.intervals_not_counted),
+                thousands(counters.intervals)
+            );
+        }
+        let some = |counts: &[u64]| counts.iter().copied().map(Some).collect::<Vec<_>>();
         let rows = counters.threads.iter().map(|of| {
             let mut row = vec![of.thread.as_ref().map_or_else(
                 || "unknown".to_owned(),
@@ -768,30 +778,15 @@ impl Text {
             row.extend(columns.cells(&some(&of.counts), &some(&of.counts)));
             row
         });
-        let title = match counters.intervals_not_counted {
-            0 => "Counted while threads ran, without interrupts".to_owned(),
-            part => format!(
-                "Counted while threads ran, without interrupts; {} of {} intervals are missing, \
-                 for the group took turns with others",
-                thousands(part),
-                thousands(counters.intervals)
-            ),
-        };
-        self.wide_table(&title, columns.head(&["thread"], &[]), rows.collect());
+        let title = "Counted while threads ran, without interrupts";
+        self.wide_table(title, columns.head(&["thread"], &[]), rows.collect());
         let each = columns.each();
-        let calls = report.system_calls.iter();
-        let calls: Vec<_> = calls
-            .map(|call| (call.id, &call.name, call.count))
-            .collect();
         let rows = counters.system_calls.iter().map(|of| {
-            let same =
-                |call: &&(Option<u64>, &Option<String>, u64)| (call.0, call.1) == (of.id, &of.name);
-            let count = calls.iter().find(same).map_or(0, |call| call.2);
             let what = match (of.id, &of.name) {
                 (Some(id), call) => name(id, call.as_ref()),
                 (None, call) => number(call.as_ref()),
             };
-            columns.row(what, count, &some(&of.counts))
+            columns.row(what, of.calls, &some(&of.counts))
         });
         let rows = rows.collect();
         let head = columns.head(&["system call", "calls"], &[&each]);
@@ -801,14 +796,11 @@ impl Text {
             rows,
         );
         let rows = counters.interrupts.iter().map(|of| {
-            let lines = report.interrupts.iter();
-            let mut same = lines.filter(|line| (line.irq, line.soft) == (of.irq, of.soft));
-            let count = same.next().map_or(0, |line| line.count);
             let what = match of.soft {
                 true => name(format_args!("softirq {}", of.irq), of.name.as_ref()),
                 false => name(of.irq, of.name.as_ref()),
             };
-            columns.row(what, count, &some(&of.counts))
+            columns.row(what, of.count, &some(&of.counts))
         });
         let rows = rows.collect();
         let head = columns.head(&["interrupt", "count"], &[&each]);
@@ -840,7 +832,6 @@ impl Text {
     }
 }
 
-/// Time spent blocked, and the lock that took most of it.
 /// The columns of a table of counts: the events, and what is made of two of them.
 struct Columns {
     names: Vec<String>,
@@ -931,6 +922,7 @@ impl Columns {
     }
 }
 
+/// Time spent blocked, and the lock that took most of it.
 fn blocked(thread: &Thread) -> String {
     let mut text = time_spent(thread.blocked_ns);
     if let Some(most) = thread.blocked_on.first() {

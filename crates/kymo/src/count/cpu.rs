@@ -204,22 +204,26 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
         let members = group.members().get(..K)?;
         let mut counts = [0; K];
         for (count, member) in counts.iter_mut().zip(members) {
-            *count = self.count_of(group, member);
+            *count = self.count_of(group, member, self.until);
         }
         Some(counts)
     }
 
     /// The raw counts of now of a group.
     #[inline]
-    pub(super) fn counts_of<'c>(&'c self, group: &'c Group) -> impl Iterator<Item = u64> + 'c {
+    pub(super) fn counts_of<'c>(
+        &'c self,
+        group: &'c Group,
+        now: u64,
+    ) -> impl Iterator<Item = u64> + 'c {
         let members = group.members().iter();
-        members.map(move |member| self.count_of(group, member))
+        members.map(move |member| self.count_of(group, member, self.until.max(now)))
     }
 
     #[inline(always)]
-    fn count_of(&self, group: &Group, member: &Member) -> u64 {
+    fn count_of(&self, group: &Group, member: &Member, now: u64) -> u64 {
         let value = match member.counter {
-            NO_COUNTER => self.counts.uncounted(group, member, self.until),
+            NO_COUNTER => self.counts.uncounted(group, member, now),
             counter => self.counts.pmu.read(u32::from(counter)),
         };
         let counted = value.wrapping_sub(member.last) & member.ends;

@@ -6,6 +6,7 @@
 use core::fmt::Write;
 
 use super::cpu::Cpu;
+use super::event::EventSpec;
 use super::group::GroupSpec;
 use super::groups::{Group, Groups, Handle};
 use super::pmu::Pmu;
@@ -30,6 +31,8 @@ struct Asked {
     group: Option<GroupSpec>,
     /// Nanoseconds.
     period: u64,
+    /// Whether the present session has counted it.
+    is_used: bool,
 }
 
 /// A CPU's part in the session.
@@ -58,6 +61,7 @@ impl Counting {
         let asked = Asked {
             group: None,
             period: 0,
+            is_used: false,
         };
         Counting {
             asked: Exclusive::new(asked),
@@ -66,12 +70,31 @@ impl Counting {
         }
     }
 
-    /// Sets what the next session counts.
-    pub(crate) fn set(&self, group: &GroupSpec, period: u64) {
-        *self.asked.wait().get() = Asked {
+    /// Sets what is counted from the next beginning on. False if something else was counted before
+    /// in this session: a trace has the names of one group. One call at a time.
+    pub(crate) fn set(&self, group: &GroupSpec, period: u64) -> bool {
+        let mut asked = self.asked.wait();
+        let asked = asked.get();
+        if asked.is_used && asked.group != Some(*group) {
+            return false;
+        }
+        *asked = Asked {
             group: Some(*group),
             period,
+            is_used: asked.is_used,
         };
+        true
+    }
+
+    /// A session begins. A CPU that missed the end of the one before finds out that it did.
+    pub(crate) fn open(&self) {
+        let changes = self.changes.load(Relaxed);
+        self.changes.store(changes.wrapping_add(2), Relaxed);
+    }
+
+    /// Whether the present session counts, or has counted, what is asked for.
+    pub(crate) fn set_used(&self, is_used: bool) {
+        self.asked.wait().get().is_used = is_used;
     }
 
     /// What is to be counted; `None` if that was never set.
@@ -86,6 +109,11 @@ impl Counting {
             // Partner: the acquire in `changes`.
             self.changes.store(changes.wrapping_add(1), Release);
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn claim(&self) -> Option<impl Sized + '_> {
+        self.asked.claim()
     }
 
     #[inline]
@@ -130,25 +158,29 @@ impl<P: Platform> Tracer<P> {
         now: u64,
         changes: u32,
     ) {
-        // Whoever sets it, perhaps the code that this interrupts, is done at the next tick.
-        let Some(mut asked) = counting.asked.claim() else {
+        let before = cpu.recorded;
+        if let Some(leader) = before.leader {
+            // The last counts belong to the session that ends, and to none after it.
+            if changes == before.changes.wrapping_add(1) {
+                Self::record_group(counting, cpu, thread, now);
+            }
+            // Stale only if the kernel has detached it.
+            let _ = cpu.change(thread, now, |_, own, _| own.detach_all(leader));
+            cpu.recorded.leader = None;
+        }
+        if changes.is_multiple_of(2) {
+            cpu.recorded.changes = changes;
+            return;
+        }
+        // Another CPU, or the code that this interrupts, may be looking too: then it is done at the
+        // next tick.
+        let Some(asked) = counting.asked.claim().map(|mut asked| *asked.get()) else {
             return;
         };
-        let before = cpu.recorded;
-        let asked = asked.get();
-        // The last counts belong to the session that ends, and to none after it.
-        if before.leader.is_some() && changes == before.changes.wrapping_add(1) {
-            Self::record_group(counting, cpu, thread, now);
-        }
-        let wanted = asked.group.as_ref().filter(|_| changes % 2 == 1);
-        // First: this is not to be counted.
-        Self::name_counted(counting, wanted);
-        let leader = cpu.change(thread, now, |pmu, own, _| {
-            if let Some(leader) = before.leader {
-                // Stale only if the kernel has detached it.
-                let _ = own.detach_all(leader);
-            }
-            wanted.and_then(|group| own.attach(pmu, group).ok())
+        let leader = asked.group.as_ref().and_then(|group| {
+            // First, so that recording the names is not counted.
+            Self::name_counted(counting, group.events().iter());
+            cpu.change(thread, now, |pmu, own, _| own.attach(pmu, group).ok())
         });
         cpu.recorded = Recorded {
             changes,
@@ -158,8 +190,7 @@ impl<P: Platform> Tracer<P> {
         };
         match leader {
             Some(_) => Self::record_group(counting, cpu, thread, now),
-            None if wanted.is_some() => Self::record_nothing(),
-            None => {}
+            None => Self::record_nothing(),
         }
     }
 
@@ -171,14 +202,15 @@ impl<P: Platform> Tracer<P> {
     }
 
     /// Records the names of the events, unless they were recorded in this name epoch.
-    fn name_counted(counting: &Counting, group: Option<&GroupSpec>) {
-        let (Some(epoch), Some(group)) = (counting.named.due(), group) else {
+    fn name_counted<'e>(counting: &Counting, events: impl ExactSizeIterator<Item = &'e EventSpec>) {
+        let Some(epoch) = counting
+            .named
+            .due()
+            .filter(|_| Self::is_on::<CountedEvent>())
+        else {
             return;
         };
-        if !Self::is_on::<CountedEvent>() {
-            return;
-        }
-        let events = group.events();
+        let len = events.len() as u32;
         let mut are_named = true;
         for (place, event) in (0..).zip(events) {
             let mut name = Text::EMPTY;
@@ -186,7 +218,7 @@ impl<P: Platform> Tracer<P> {
             let _ = write!(name, "{event}");
             are_named &= Self::record(CountedEvent {
                 place,
-                events: events.len() as u32,
+                events: len,
                 name,
             });
         }
@@ -212,14 +244,12 @@ impl<P: Platform> Tracer<P> {
         } else {
             next
         };
-        if let Some(mut asked) = counting.asked.claim() {
-            Self::name_counted(counting, asked.get().group.as_ref());
-        }
         cpu.update(thread, now);
         if let Some(group) = cpu.recorded_group()
             && Self::is_on::<GroupCount>()
         {
             let members = group.members();
+            Self::name_counted(counting, members.iter().map(|member| &member.spec));
             Self::record_in_place::<GroupCount>(5 + 2 * members.len(), |out| {
                 out.push_long(group.time_enabled);
                 out.push_long(group.time_running);
@@ -228,10 +258,10 @@ impl<P: Platform> Tracer<P> {
         }
     }
 
-    /// Records what this CPU's group of the session has counted, for the event of this id that was
-    /// recorded just now. [`Platform::context`] calls it; interrupts are masked.
-    pub fn event_count<Q: Pmu, const N: usize>(cpu: &Cpu<Q, N>, event: u32) -> bool {
-        if !COMPILED_IN {
+    /// Records what this CPU's group of the session has counted until `now`, for the event of this
+    /// id that was recorded just now. [`Platform::context`] calls it; interrupts are masked.
+    pub fn event_count<Q: Pmu, const N: usize>(cpu: &Cpu<Q, N>, event: u32, now: u64) -> bool {
+        if !COMPILED_IN || !Self::is_on::<EventCount>() {
             return false;
         }
         let Some(group) = cpu.recorded_group() else {
@@ -241,7 +271,7 @@ impl<P: Platform> Tracer<P> {
         Self::record_in_place::<EventCount>(3 + 2 * len, |out| {
             out.push(event);
             out.push(group.turns);
-            put_counts(out, len, cpu.counts_of(group));
+            put_counts(out, len, cpu.counts_of(group, now));
         })
     }
 }

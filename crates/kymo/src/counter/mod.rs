@@ -298,7 +298,7 @@ pub const fn bounds(bucket: usize) -> (u64, u64) {
 /// What was counted on CPUs that have no control blocks, and so no counters.
 static UNCOUNTED: AtomicUsize = AtomicUsize::new(0);
 
-/// How often something was counted on a CPU that has no control blocks; no counter has it.
+/// Increments that were lost because their CPU had no control blocks.
 pub fn uncounted() -> usize {
     UNCOUNTED.load(Relaxed)
 }

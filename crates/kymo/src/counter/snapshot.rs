@@ -41,10 +41,14 @@ impl<P: Platform> Tracer<P> {
         Self::record_counters(Cpu(control.cpu()), Self::is_on_raw, word);
     }
 
-    /// Records what all CPUs of a session have counted.
+    /// Records what all CPUs have counted: the first `cpus`, which have rings, and those among the
+    /// others that have counted something.
     pub(crate) fn record_all_counters(memory: &Memory, cpus: u32, is_on: impl Fn(u32) -> bool) {
-        for cpu in 0..cpus {
+        for cpu in 0..memory.cpus() {
             let word = |word| memory.counter(cpu, word).unwrap_or(0);
+            if cpu >= cpus && (0..P::COUNTERS.words()).all(|place| word(place) == 0) {
+                continue;
+            }
             Self::record_counters(Cpu(cpu), &is_on, word);
         }
     }

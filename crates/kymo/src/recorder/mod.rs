@@ -304,6 +304,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             *claim.get() = Some(self.open(config)?);
             self.stacks.clear();
             self.counts.clear();
+            self.counting.open();
         }
         let session = claim.get().as_ref().ok_or(Refused::Invalid)?;
         let channels = session.channels();
@@ -613,7 +614,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     ///
     /// # Errors
     /// [`Refused`]; [`Refused::Invalid`] for another mode, and [`Refused::InProgress`] while the
-    /// mode is not idle.
+    /// mode is not idle, or where the session has counted another group before.
     pub fn set_counting(
         &self,
         mode: u32,
@@ -624,17 +625,20 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         if mode != Mode::Count {
             return Err(Refused::Invalid);
         }
-        if self.state(mode) != State::Idle {
+        // Nobody starts the mode meanwhile.
+        let _claim = self.session.claim().ok_or(Refused::Busy)?;
+        if self.state(mode) != State::Idle || !self.counting.set(group, period_ns) {
             return Err(Refused::InProgress);
         }
-        self.counting.set(group, period_ns);
         Ok(())
     }
 
     fn begin_counting(&self) -> Result<(), Refused> {
         let group = self.counting.group().ok_or(NO_GROUP)?;
         self.counting.switch(true);
-        P::counting(Some(&group)).inspect_err(|_| self.counting.switch(false))
+        P::counting(Some(&group)).inspect_err(|_| self.counting.switch(false))?;
+        self.counting.set_used(true);
+        Ok(())
     }
 
     /// Changes how samples are taken, while they are.
@@ -733,6 +737,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             .saturating_add(diagnostics.without_ring);
         if releases {
             *claim.get() = None;
+            self.counting.set_used(false);
         }
         drop(claim);
         self.settle(mode, State::Idle);

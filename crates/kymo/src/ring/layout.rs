@@ -26,8 +26,8 @@ pub const LAYOUT_VERSION: u16 = 2;
 pub const SAMPLES: u32 = 1;
 /// Bit of [`Header::incompat`]: there are records with sequences of elements larger than a byte.
 pub const SEQUENCES: u32 = 1;
-/// Bit of [`Header::incompat`]: behind the control blocks of each CPU stand counters. They take the
-/// place of blocks: [`Header::kinds`] counts them too.
+/// Bit of [`Header::incompat`]: each CPU's control blocks are followed by its counters, which take
+/// the place of blocks: [`Header::kinds`] counts them too.
 pub const COUNTERS: u32 = 2;
 /// The bits of [`Header::incompat`] that this reader knows.
 const KNOWN: u32 = SEQUENCES | COUNTERS;

@@ -19,6 +19,13 @@ use crate::sync::Ordering::Relaxed;
 use crate::tracer::{COMPILED_IN, Tracer};
 use crate::vocabulary::{CounterValue, GaugeValue, HistogramValue, SessionEnd};
 
+/// The events with what the kernel's own counters have counted.
+const COUNTS: [EventSchema; 3] = [
+    CounterValue::SCHEMA,
+    GaugeValue::SCHEMA,
+    HistogramValue::SCHEMA,
+];
+
 /// What a session's region says about its records.
 struct Described {
     vocabulary: &'static Vocabulary,
@@ -160,12 +167,17 @@ impl<P: Platform> Session<P> {
     }
 
     /// Switches off the events that `is_off` asks for; returns when no writer is inside one of
-    /// them.
+    /// them. The kernel's own counters are recorded then, if their events are among these.
     pub(crate) fn end(&self, vocabulary: &Vocabulary, is_off: impl Fn(&EventSchema) -> bool) {
+        let ends = |event: &EventSchema| self.is_on(event) && is_off(event);
+        let counts = COUNTS.map(|event| ends(&event).then_some(event.id));
         for event in vocabulary.events().iter().filter(|event| is_off(event)) {
             self.set(event, false);
         }
         P::synchronize();
+        Tracer::<P>::record_all_counters(&self.memory, self.channels.cpus, |id| {
+            counts.contains(&Some(id))
+        });
     }
 
     /// The channels that it records into.
@@ -213,12 +225,7 @@ impl<P: Platform> Session<P> {
         // Ask the session's own switches: the calling CPU may have no ring, and so no switches of
         // its own.
         let reports_end = self.is_on(&SessionEnd::SCHEMA);
-        let counts = [
-            CounterValue::SCHEMA,
-            GaugeValue::SCHEMA,
-            HistogramValue::SCHEMA,
-        ]
-        .map(|event| self.is_on(&event).then_some(event.id));
+        let counts = COUNTS.map(|event| self.is_on(&event).then_some(event.id));
         for (_, (bytes, bits)) in self.switches() {
             for switch in bytes.iter().chain(bits) {
                 switch.store(0, Relaxed);

@@ -15,7 +15,7 @@ use crate::arch::pmu::Pmu;
 use crate::console::println;
 use crate::lock::Spin;
 use crate::syscall::PRIO;
-use crate::{SETTINGS, arch, frame, run, thread};
+use crate::{SETTINGS, arch, counting, frame, run, thread};
 
 /// Most rounds.
 const MOST: usize = 1000;
@@ -58,6 +58,9 @@ pub fn run(rounds: u32) -> bool {
     if harts > 1 {
         println!("bench: {harts} harts would share the work: start QEMU with -smp 1.");
         return false;
+    }
+    if rounds as usize > MOST {
+        println!("bench: {MOST} rounds of each, which is the most, instead of {rounds}.");
     }
     let rounds = (rounds as usize).clamp(1, MOST);
     if let Some(line) = lines().find_map(|line| line.err()) {
@@ -109,6 +112,10 @@ static COUNTERS: Spin<Option<(Pmu, [Option<u32>; 2])>> = Spin::new(None);
 
 /// Starts them, where the processor has some.
 fn start_counters() -> bool {
+    if counting::is_in_use() {
+        println!("bench: the session counts, so the counters are not free; times are of the clock");
+        return false;
+    }
     let mut pmu = arch::pmu::new();
     let (mut numbers, mut taken) = ([None; 2], 0);
     let events = [Hardware::Instructions, Hardware::Cycles].map(EventKind::Hardware);

@@ -46,7 +46,7 @@ pub(super) fn context(event: u32) {
         if let Some(machine) = machine
             && machine.recorder.context(event).counts
         {
-            T::event_count(&machine.cpu, event);
+            T::event_count(&machine.cpu, event, machine.now);
         }
     });
 }
@@ -247,7 +247,8 @@ fn a_group_that_was_off_the_pmu_between_two_records_says_so() {
     let turns = || {
         let before = records(recorder, ChannelKind::Events).len();
         MACHINE.with_borrow(|machine| {
-            assert!(T::event_count(&machine.as_ref().unwrap().cpu, Beat::ID));
+            let machine = machine.as_ref().unwrap();
+            assert!(T::event_count(&machine.cpu, Beat::ID, machine.now));
         });
         records(recorder, ChannelKind::Events)[before].1[1]
     };
@@ -312,6 +313,69 @@ fn what_cannot_be_counted_is_refused_and_nothing_runs() {
     // A kernel that counts nothing.
     MACHINE.set(None);
     assert_eq!(start(), Err(Refused::NotBuilt));
+    recorder.finish(TRACE).unwrap();
+}
+
+/// A mode that is stopped and started again in one session counts the same group, from zero; another
+/// group needs another session, for a trace has the names of one.
+#[test]
+fn a_session_counts_one_group() {
+    let recorder = machine();
+    let (one, other) = (group(&[CYCLES]), group(&[INSTRUCTIONS]));
+    recorder.start(TRACE, 0, Some(&CONFIG)).unwrap();
+    recorder.set_counting(COUNT, &one, PERIOD).unwrap();
+    recorder.set_counting(COUNT, &other, PERIOD).unwrap();
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    tick(PERIOD, 1, 2);
+    recorder.finish(COUNT).unwrap();
+    let refused = recorder.set_counting(COUNT, &one, PERIOD);
+    assert_eq!(refused, Err(Refused::InProgress));
+    recorder.set_counting(COUNT, &other, 2 * PERIOD).unwrap();
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    tick(2 * PERIOD, 3, 4);
+    recorder.finish(COUNT).unwrap();
+    let events = records(recorder, ChannelKind::Events);
+    let counts: Vec<_> = events
+        .into_iter()
+        .filter(|(id, _)| *id != Beat::ID)
+        .collect();
+    let at = |time, count| group_count(time, time, &[count]);
+    let first = [at(0, 0), at(PERIOD, 2), at(PERIOD, 2)];
+    let second = [at(0, 0), at(2 * PERIOD, 4), at(2 * PERIOD, 4)];
+    assert_eq!(counts, [first, second].concat());
+    recorder.finish(TRACE).unwrap();
+    recorder.set_counting(COUNT, &one, PERIOD).unwrap();
+}
+
+/// The last counts are recorded even where another CPU looks at what is asked for; and a CPU that
+/// missed the end records nothing of it in the next session.
+#[test]
+fn the_last_counts_are_recorded_whoever_looks() {
+    let recorder = machine();
+    recorder
+        .set_counting(COUNT, &group(&[CYCLES]), PERIOD)
+        .unwrap();
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    tick(1, 5, 0);
+    let claim = recorder.counting.claim().unwrap();
+    recorder.stop(COUNT).unwrap();
+    drop(claim);
+    let events = records(recorder, ChannelKind::Events);
+    assert_eq!(events.last(), Some(&group_count(1, 1, &[5])));
+    recorder.finish(COUNT).unwrap();
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    let machine = MACHINE.take();
+    recorder.finish(COUNT).unwrap();
+    recorder.start(TRACE, 0, Some(&CONFIG)).unwrap();
+    MACHINE.set(machine);
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    let events = records(recorder, ChannelKind::Events);
+    let counts: Vec<_> = events
+        .into_iter()
+        .filter(|(id, _)| *id != Beat::ID)
+        .collect();
+    assert_eq!(counts, [group_count(0, 0, &[0])]);
+    recorder.finish(COUNT).unwrap();
     recorder.finish(TRACE).unwrap();
 }
 

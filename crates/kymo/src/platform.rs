@@ -112,7 +112,7 @@ pub unsafe trait Platform: 'static {
         let _ = sampling;
     }
 
-    /// The kernel's own [counters](crate::counter), which its code may count; the memory of its
+    /// The kernel's own [counters](mod@crate::counter), which its code may count; the memory of its
     /// control blocks must have as many words for them as they take
     /// ([`Counters::words`](crate::counter::Counters::words)).
     const COUNTERS: Counters = Counters::NONE;

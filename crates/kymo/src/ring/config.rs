@@ -33,7 +33,7 @@ pub struct Config {
     /// How samples are taken, where the sample mode is started. Default: not at all, since the
     /// period is 0.
     pub sampling: Sampling,
-    /// Ticks of the clock from one record of the kernel's own [counters](crate::counter) to the
+    /// Ticks of the clock from one record of the kernel's own [counters](mod@crate::counter) to the
     /// next, where the kernel calls [`Tracer::tick`](crate::Tracer::tick); below 2^62. 0: they are
     /// recorded at the end only. Default: 0.
     pub counters_period: u64,

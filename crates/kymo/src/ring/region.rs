@@ -34,7 +34,7 @@ use crate::tracer::COMPILED_IN;
 /// pointers there.
 ///
 /// `COUNTERS` is the number of words that each CPU has for the kernel's own
-/// [counters](crate::counter): that of [`Counters::words`](crate::counter::Counters::words).
+/// [counters](mod@crate::counter): that of [`Counters::words`](crate::counter::Counters::words).
 #[repr(C, align(4096))]
 pub struct RegionMemory<const SIZE: usize, const CPUS: usize, const COUNTERS: u32 = 0> {
     #[cfg(feature = "trace")]
@@ -153,7 +153,7 @@ impl Memory {
     }
 
     /// The memory with room for `words` words of counters behind the control blocks of each CPU:
-    /// for the kernel's own [counters](crate::counter), as many as they
+    /// for the kernel's own [counters](mod@crate::counter), as many as they
     /// [take](crate::counter::Counters::words). A kernel calls it once, where it defines the memory,
     /// because the places of the control blocks depend on it.
     pub const fn with_counters(self, words: u32) -> Memory {

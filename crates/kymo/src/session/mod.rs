@@ -175,6 +175,11 @@ impl<P: Platform> Session<P> {
             self.set(event, false);
         }
         P::synchronize();
+        self.record_counters(counts);
+    }
+
+    /// Records what the kernel's own counters have counted, with those events that were on.
+    fn record_counters(&self, counts: [Option<u32>; 3]) {
         Tracer::<P>::record_all_counters(&self.memory, self.channels.cpus, |id| {
             counts.contains(&Some(id))
         });
@@ -235,9 +240,7 @@ impl<P: Platform> Session<P> {
             without_ring::end(first);
         }
         P::synchronize();
-        Tracer::<P>::record_all_counters(&self.memory, self.channels.cpus, |id| {
-            counts.contains(&Some(id))
-        });
+        self.record_counters(counts);
         if reports_end && let Some(end) = self.totals() {
             Tracer::<P>::record(end);
         }

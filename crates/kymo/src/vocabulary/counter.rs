@@ -1,4 +1,4 @@
-//! What the kernel's own counters have counted: see [`counter`](crate::counter).
+//! What the kernel's own counters have counted: see [`counter`](mod@crate::counter).
 
 use super::Cpu;
 use crate::Sequence;

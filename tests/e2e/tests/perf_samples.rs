@@ -171,7 +171,9 @@ fn what_cannot_be_sampled_is_refused() {
             _ => "nmi",
         };
         for (options, line) in [
-            ("--mode,count", usage),
+            ("--mode,profile", usage),
+            ("--counters,cycles", usage),
+            ("--mode,count,--counters,cycels", invalid),
             ("--hz,1000", usage),
             ("--mode,sample,--events,mark", usage),
             ("--mode,sample,--hz,0", usage),

@@ -111,7 +111,7 @@ impl Counting {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn claim(&self) -> Option<impl Sized + '_> {
         self.asked.claim()
     }

@@ -8,7 +8,7 @@ use crate::channel::ChannelKind;
 use crate::event::{Event, Vocabulary};
 use crate::platform::Platform;
 use crate::ring::config::{Config, Error};
-use crate::ring::layout::{Clock, HEADER_WORDS, Header};
+use crate::ring::layout::Clock;
 use crate::ring::local::ByPointer;
 use crate::ring::masked::Masked;
 use crate::ring::reader::{Region, View};
@@ -271,8 +271,11 @@ fn bytes(live: &Live) -> Vec<u8> {
         .collect()
 }
 
+#[cfg(target_pointer_width = "64")]
 #[test]
 fn the_words_of_a_32_bit_kernel_are_half_as_wide() {
+    use crate::ring::layout::{HEADER_WORDS, Header};
+
     let memory = memory();
     be(&memory, 0);
     let session = start(memory, &config());
@@ -357,7 +360,9 @@ fn counts_are_recorded_at_their_period_and_at_the_end() {
             ..config()
         },
     );
-    Kymo::add::<Woken>(1 << 40);
+    // One bit, in the upper half of the words.
+    let many = usize::MAX / 2 + 1;
+    Kymo::add::<Woken>(many);
     Kymo::add::<Ready>(-1);
     Kymo::observe::<Delay>(6);
     Kymo::tick();
@@ -365,6 +370,7 @@ fn counts_are_recorded_at_their_period_and_at_the_end() {
     CLOCK.set(1_100);
     Kymo::tick();
     Kymo::tick();
+    let long = |value: u64| [value as u32, (value >> 32) as u32];
     let delay = |cpu, sum, first, buckets: &[u32]| {
         let longs = buckets.iter().flat_map(|&count| [count, 0]);
         let mut words = vec![cpu, 100, sum, 0, first, buckets.len() as u32];
@@ -372,7 +378,7 @@ fn counts_are_recorded_at_their_period_and_at_the_end() {
         (HistogramValue::ID, words)
     };
     let first = [
-        (CounterValue::ID, vec![1, 0, 0, 1 << 8]),
+        (CounterValue::ID, [&[1, 0][..], &long(many as u64)].concat()),
         (GaugeValue::ID, vec![1, 1, u32::MAX, u32::MAX]),
         delay(1, 6, 3, &[1]),
         (CounterValue::ID, vec![1, 3, 0, 0]),
@@ -439,9 +445,13 @@ fn the_metadata_names_the_counters() {
     let at = header.metadata_offset as usize;
     let metadata = bytes(&live)[at..at + header.metadata_len as usize].to_vec();
     let metadata = String::from_utf8(metadata).unwrap();
+    let bits = usize::BITS;
+    let declared = format!(
+        "\tkymo_counter_0 = \"woken: counter of {bits} bits, threads: Threads that became ready: \
+         \\\"woken\\\", or new.\";\n"
+    );
     for line in [
-        "\tkymo_counter_0 = \"woken: counter of 64 bits, threads: Threads that became ready: \
-         \\\"woken\\\", or new.\";\n",
+        declared.as_str(),
         "\tenum : uint32_t { \"woken\" = 0, \"irqs\" = 3 } _counter;\n",
         "\tenum : uint32_t { \"ready\" = 1 } _counter;\n",
     ] {

@@ -77,7 +77,7 @@ impl Firmware for Shared {
         let mut hart = self.0.borrow_mut();
         let hart = &mut *hart;
         let [base, mask, flags, event, high] = arguments;
-        let of_mask = (0..64).filter(|bit| mask & 1 << bit != 0);
+        let of_mask = (0..usize::BITS as usize).filter(|bit| mask & 1 << bit != 0);
         let counters: Vec<usize> = of_mask.map(|bit| base + bit).collect();
         match function {
             0 => Ok(hart.counters.len()),

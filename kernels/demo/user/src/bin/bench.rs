@@ -14,7 +14,7 @@ fn main(mut words: Words) -> u8 {
     let operation = words.next();
     let rounds = number(&mut words);
     match operation {
-        Some("nothing") => (0..=rounds).for_each(|round| mark(round)),
+        Some("nothing") => (0..=rounds).for_each(mark),
         Some("page_fault") => {
             let heap = sys::map(rounds).expect("there is room").cast::<usize>();
             mark(0);

@@ -458,6 +458,12 @@ fn what_cannot_be_counted_is_refused_in_a_sentence() {
             2,
             "has 17 events, and a group has at most 16",
         ),
+        (
+            &["--smp", "3", "--", "true"],
+            2,
+            "--smp, --append and --deterministic are about a machine; add --kernel",
+        ),
+        (&["--deterministic", "-a"], 2, "add --kernel"),
         (&["--kernel", "no-such-kernel.elf"], 3, "no-such-kernel.elf"),
         (
             &["-e", "{cs,{faults}}", "--", "true"],

@@ -26,6 +26,9 @@ use crate::record::watch_interrupts;
 /// How long the guest may take to send the rest of a trace: it sends none.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// CPUs of the machine where nobody says.
+const CPUS: u32 = 4;
+
 /// A folder that goes with the value.
 struct Scratch(PathBuf);
 
@@ -68,7 +71,8 @@ pub fn count(arguments: &Arguments, kernel: &Path) -> anyhow::Result<Code> {
     let scratch = Scratch::new()?;
     let ram = record::ram_file(&scratch.0);
     let append = arguments.append.as_deref();
-    let launch = Launch::kernel_with_boot(kernel, arguments.smp, append, &boot, &ram)?;
+    let launch =
+        Launch::kernel_with_boot(kernel, arguments.smp.unwrap_or(CPUS), append, &boot, &ram)?;
     let launch = match arguments.deterministic {
         true => launch.deterministic(),
         false => launch,

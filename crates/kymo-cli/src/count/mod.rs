@@ -57,20 +57,20 @@ pub struct Arguments {
     /// Leave out threads and processes that are created while it counts.
     #[arg(long, conflicts_with_all = ["all_cpus", "cpus"])]
     no_inherit: bool,
-    /// Boot this kernel on the standard machine of `kymo record`, and count on all its CPUs until the
-    /// machine ends or ^C: one group. Times are the machine's.
+    /// Boot this kernel on the standard machine of `kymo record`, and count on all its CPUs until
+    /// the machine ends or ^C: one group. Times are the machine's.
     #[arg(long, value_name = "KERNEL",
         conflicts_with_all = ["pid", "all_cpus", "cpus", "command", "no_inherit"])]
     kernel: Option<std::path::PathBuf>,
-    /// Number of the machine's CPUs.
-    #[arg(long, value_name = "N", default_value_t = 4, requires = "kernel")]
+    /// Number of the machine's CPUs; default: 4.
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=512))]
-    smp: u32,
+    smp: Option<u32>,
     /// The kernel's command line.
-    #[arg(long, value_name = "TEXT", requires = "kernel")]
+    #[arg(long, value_name = "TEXT")]
     append: Option<String>,
     /// Let the machine's time advance with its instructions, so that every run counts the same.
-    #[arg(long, requires = "kernel")]
+    #[arg(long)]
     deterministic: bool,
     /// Write the counts to a file; the command's own output stays on the standard output.
     #[arg(short, long, value_name = "FILE")]
@@ -98,6 +98,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     }
     if let Some(kernel) = &arguments.kernel {
         return kernel::count(arguments, kernel).map_err(explain);
+    }
+    // (clap does not require an option that excludes another one given.)
+    if arguments.smp.is_some() || arguments.append.is_some() || arguments.deterministic {
+        let what = "--smp, --append and --deterministic are about a machine; add --kernel";
+        return Err(Usage(what.to_owned()).into());
     }
     if arguments.pid.is_empty()
         && !arguments.all_cpus

@@ -1,9 +1,9 @@
 //! Counter groups of Linux, over `perf_event_open(2)`.
 //!
 //! A [`Group`] counts events for one [`Target`]: a thread, a CPU, or a thread on a CPU. Events,
-//! groups and snapshots are those of [`kymo::count`](mod@kymo::count), with the same meaning as in a kernel of one's
-//! own: the group counts as a whole or not at all, and a [`Snapshot`](kymo::count::Snapshot) says
-//! for how much of the time it did. [`Counters`] are groups on many targets, added up.
+//! groups and snapshots are those of [`kymo::count`](mod@kymo::count), with the same meaning as in
+//! a kernel of one's own: the group counts as a whole or not at all, and a
+//! [`Snapshot`](kymo::count::Snapshot) says for how much of the time it did. [`Counters`] are groups on many targets, added up.
 //!
 //! ```no_run
 //! use kymo_perf::{Group, Options, SlotLimit, Target, Tracepoints};

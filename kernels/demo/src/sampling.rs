@@ -2,8 +2,8 @@
 //! timer of one hart, set aside, that interrupts the others, and a counter of each hart.
 //!
 //! A hart takes a sample in its timer interrupt, in the interrupt or NMI that the second driver's
-//! hart has sent, or in its counters' interrupt. It takes no lock: [`sched::running_here`] says which thread runs, and the page
-//! tables which memory can be read.
+//! hart has sent, or in its counters' interrupt. It takes no lock: [`sched::running_here`] says
+//! which thread runs, and the page tables which memory can be read.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};

@@ -1,5 +1,5 @@
-//! A function's machine code for AArch64, of which only branches and accesses to memory are told
-//! apart. (Debian's disassembler for it is one more package.)
+//! Decodes a function's AArch64 machine code, as far as tests count it: branches, loads and stores.
+//! (Debian's disassembler for it would be one more package.)
 
 use std::fs;
 use std::path::Path;

@@ -213,7 +213,7 @@ pub(crate) struct Sections {
 }
 
 impl Sections {
-    /// Of a trace with this metadata.
+    /// The empty sections of a report on a trace with this metadata.
     pub(crate) fn of(metadata: &Metadata) -> Sections {
         Sections {
             own_counters: own_counters::OwnCounters::of(metadata),

@@ -117,11 +117,11 @@ impl Memory {
 #[allow(clippy::large_enum_variant)] // Without allocation there is no box; it is soon taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Of a counter, modulo 2 to the number of bits of the kernel's machine words.
+    /// The count of a counter. It wraps around at the width of the kernel's machine words.
     Counter(u64),
-    /// Of a gauge.
+    /// The level of a gauge.
     Gauge(i64),
-    /// Of a histogram.
+    /// The distribution of a histogram.
     Histogram(Distribution),
 }
 

@@ -107,7 +107,8 @@ fn counts_are_those_of_the_kernels_own_statistics() {
         // What the reading of the statistics needs, besides.
         let (least, most) = (all.saturating_sub(60), all);
         assert!((least..=most).contains(&member.raw), "{member:?} {all}");
-        assert!(member.raw >= 20, "{member:?}");
+        // A sleep may be over before its thread gives way.
+        assert!(member.raw >= 5, "{member:?}");
         assert_eq!(member.scaled, Some(member.raw));
     }
     // It is stopped.

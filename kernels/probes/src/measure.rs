@@ -134,10 +134,8 @@ mod start {
     extern "C" fn main() -> ! {
         const EXIT_EXTENDED: u32 = 0x20;
         const APPLICATION_EXIT: usize = 0x2_0026;
-        // The pointer at which `tpidr_el1` points.
-        let block = super::REGION.control(0);
-        // SAFETY: there is one CPU, and `block` outlives all calls, as this does not return.
-        unsafe { asm!("msr tpidr_el1, {}", in(reg) &raw const block) };
+        // SAFETY: there is one CPU, and `tpidr_el1` is its block from here on.
+        unsafe { asm!("msr tpidr_el1, {}", in(reg) super::REGION.control(0)) };
         let reason = [APPLICATION_EXIT, usize::from(!super::measure())];
         // SAFETY: QEMU's semihosting reads the two words, and exits with the second.
         unsafe { asm!("hlt 0xf000", inlateout("w0") EXIT_EXTENDED => _, in("x1") reason.as_ptr()) };

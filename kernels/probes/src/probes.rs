@@ -60,7 +60,7 @@ unsafe impl Platform for Probe {
 #[cfg(target_arch = "aarch64")]
 unsafe impl Platform for Probe {
     type Reserve = kymo::arch::aarch64::CounterCas;
-    type Local = kymo::platform::ByPointer<kymo::arch::aarch64::AtTpidr<0>>;
+    type Local = kymo::platform::ByPointer<kymo::arch::aarch64::AtTpidr>;
 
     #[inline(always)]
     fn clock() -> u64 {

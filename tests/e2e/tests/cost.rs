@@ -581,6 +581,7 @@ fn a_counter_keeps_to_its_budget() {
     for (arch, name) in [
         (Arch::Riscv64, "riscv64"),
         (Arch::Riscv32, "riscv32"),
+        (Arch::Aarch64, "aarch64"),
         (Arch::X86_64, "x86_64"),
     ] {
         if !arch.is_here() {

@@ -1,4 +1,4 @@
-//! AArch64: the virtual counter, the block's address behind `tpidr_el1`, pairs of exclusive
+//! AArch64: the virtual counter, the block's address in `tpidr_el1`, pairs of exclusive
 //! instructions on this CPU's words, and the hot path of `LocalCas` in one piece.
 //!
 //! The second instruction of such a pair fails where an interrupt or pseudo-NMI has come between:
@@ -13,6 +13,7 @@ use crate::ring::local::{ControlPointer, Local};
 use crate::ring::local_cas::{self, pack, slow_short};
 use crate::ring::payload::Payload;
 use crate::ring::{Environment, RecordType, Reserve, without_ring};
+use crate::sync::AtomicUsize;
 
 /// The virtual counter, `cntvct_el0`, in ticks of [`frequency`]. Not ordered against other
 /// instructions: there is no `isb` before it.
@@ -39,31 +40,43 @@ pub fn frequency() -> u64 {
     frequency
 }
 
-/// The address of this CPU's first block stands `OFFSET` bytes behind where `tpidr_el1` points,
-/// from before the CPU's first tracepoint on: `ByPointer<AtTpidr<8>>`. For kernels at EL1.
+/// `tpidr_el1` holds the address of this CPU's first control block, from before the CPU's first
+/// tracepoint on: `ByPointer<AtTpidr>`. For kernels at EL1.
+///
+/// The kernel keeps its own per-CPU pointer in [`kernel_word`].
 #[derive(Debug)]
-pub struct AtTpidr<const OFFSET: usize>;
+pub struct AtTpidr;
 
 // SAFETY: the kernel that chooses it keeps the address of a block of this CPU there.
-unsafe impl<const OFFSET: usize> ControlPointer for AtTpidr<OFFSET> {
+unsafe impl ControlPointer for AtTpidr {
     const NEVER_NULL: bool = true;
 
     #[inline(always)]
     fn get() -> *const Control {
         let pointer;
-        // SAFETY: reads per-CPU data. It gives the same as long as the code stays on the CPU, so
-        // that one reading serves a whole tracepoint.
+        // SAFETY: reads a register. It gives the same as long as the code stays on the CPU, so that
+        // one reading serves a whole tracepoint; `readonly`, so that none is moved across what
+        // writes memory.
         unsafe {
             asm!(
-                "mrs {pointer}, tpidr_el1",
-                "ldr {pointer}, [{pointer}, {offset}]",
-                pointer = out(reg) pointer,
-                offset = const OFFSET,
+                "mrs {}, tpidr_el1",
+                out(reg) pointer,
                 options(pure, readonly, nostack, preserves_flags),
             )
         };
         pointer
     }
+}
+
+/// The word of the control block at `tpidr_el1` that is the kernel's own: its per-CPU pointer, since
+/// the register is taken.
+///
+/// # Safety
+/// `tpidr_el1` holds the address of a control block.
+#[inline(always)]
+pub unsafe fn kernel_word() -> &'static AtomicUsize {
+    // SAFETY: the caller's promise; blocks stay mapped.
+    unsafe { &(*AtTpidr::get()).kernel_word }
 }
 
 /// [`LocalCas`](crate::platform::LocalCas) for platforms whose `clock` is [`time`] and nothing else:

@@ -11,14 +11,13 @@ mod trap;
 pub mod virtio;
 
 use core::arch::asm;
-use core::cell::UnsafeCell;
-use core::mem::offset_of;
 use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
 
 use kymo::Refused;
-use kymo::arch::aarch64::{AtTpidr, CounterCas};
+use kymo::arch::aarch64::{AtTpidr, CounterCas, kernel_word};
 use kymo::count::GroupSpec;
-use kymo::platform::{ByPointer, Call, Control, Platform};
+use kymo::platform::{ByPointer, Call, Platform};
 use kymo::vocabulary::{Sampling, SamplingDriver};
 
 pub use serial::put;
@@ -37,35 +36,14 @@ core::arch::global_asm!(
     stack_shift = const BOOT_STACK_SHIFT,
 );
 
-/// What `tpidr_el1` points to on a hart.
-#[repr(C)]
-struct PerHart {
-    kymo: *const Control,
-    hart: usize,
-}
-
-struct PerHarts([UnsafeCell<PerHart>; MAX_HARTS]);
-
-// SAFETY: only its hart uses an element.
-unsafe impl Sync for PerHarts {}
-
-static PER_HART: PerHarts = PerHarts(
-    [const {
-        UnsafeCell::new(PerHart {
-            kymo: core::ptr::null(),
-            hart: 0,
-        })
-    }; MAX_HARTS],
-);
-
 /// Kymo's view of the machine: interrupts and pseudo-NMIs may come inside a writer.
 pub struct Machine;
 
-// SAFETY: `tpidr_el1` points to the hart's `PerHart` from `enter` on: programs cannot change it,
+// SAFETY: `tpidr_el1` holds the hart's control block from `enter` on: programs cannot change it,
 // and no thread switch does. Tracepoints stand where interrupts are masked.
 unsafe impl Platform for Machine {
     type Reserve = CounterCas;
-    type Local = ByPointer<AtTpidr<{ offset_of!(PerHart, kymo) }>>;
+    type Local = ByPointer<AtTpidr>;
     const COUNTERS: Counters = counters::COUNTERS;
 
     #[inline(always)]
@@ -103,18 +81,8 @@ unsafe impl Platform for Machine {
 /// The number of this hart. With interrupts on, the thread may move to another hart meanwhile.
 #[inline(always)]
 pub fn hart() -> usize {
-    let hart;
-    // SAFETY: `tpidr_el1` points to the hart's `PerHart`.
-    unsafe {
-        asm!(
-            "mrs {hart}, tpidr_el1",
-            "ldr {hart}, [{hart}, {offset}]",
-            hart = out(reg) hart,
-            offset = const offset_of!(PerHart, hart),
-            options(readonly, nostack, preserves_flags),
-        )
-    };
-    hart
+    // SAFETY: `tpidr_el1` holds the hart's block.
+    unsafe { kernel_word() }.load(Relaxed)
 }
 
 /// Masks interrupts but pseudo-NMIs, and gives whether they were on.
@@ -282,12 +250,10 @@ pub fn exit(code: u32) -> ! {
 fn enter(id: usize) {
     paging::enable();
     assert!(id < MAX_HARTS, "hart {id} is one too many");
-    let mine = PER_HART.0[id].get();
-    // SAFETY: only this hart uses its element, and comes here once.
+    // SAFETY: the register belongs to the hart; the block stays mapped.
     unsafe {
-        (*mine).kymo = MEMORY.control(id as u32);
-        (*mine).hart = id;
-        asm!("msr tpidr_el1, {}", in(reg) mine);
+        asm!("msr tpidr_el1, {}", in(reg) MEMORY.control(id as u32));
+        kernel_word().store(id, Relaxed);
     }
     gic::enable();
 }

@@ -22,7 +22,7 @@ use crate::boot::Options;
 use crate::channel::{ChannelId, ChannelKind, ChannelSet};
 use crate::count::{Counting, GroupSpec};
 use crate::ctf::stream::Stream;
-use crate::event::{Event, EventSchema, Vocabulary, name_fits};
+use crate::event::{Vocabulary, name_fits};
 use crate::exclusive::Exclusive;
 use crate::history::History;
 use crate::platform::{Call, Platform};
@@ -34,7 +34,7 @@ use crate::ring::source::Source;
 use crate::session::Session;
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use crate::tracer::Tracer;
-use crate::vocabulary::{EventStack, Sampling};
+use crate::vocabulary::Sampling;
 use context::Ids;
 use mode::States;
 
@@ -154,15 +154,6 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     /// What the mode `count` counts, for [`Tracer::count`].
     pub fn counting(&self) -> &Counting {
         &self.counting
-    }
-
-    /// What an event records besides itself, for [`Platform::context`].
-    #[inline]
-    pub fn context(&self, event: u32) -> Context {
-        Context {
-            stack: self.stacks.has(event),
-            counts: self.counts.has(event),
-        }
     }
 
     /// Begins to record all events of the mode. `config` is `None` where the caller's pointer to it
@@ -535,78 +526,6 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         } else {
             Err(Refused::Invalid)
         }
-    }
-
-    /// Has the events whose name is `name` (as for [`switch`](Self::switch)) record who called
-    /// their tracepoints, or not any more; where they are on, and the kernel provides for it
-    /// ([`Platform::CONTEXTS`]). Returns how many events have such a name.
-    ///
-    /// # Errors
-    /// [`Refused`]; [`Refused::Invalid`] also where there is no such event, or the session has no
-    /// channels of samples.
-    pub fn stacks(&self, mode: u32, name: &str, on: bool) -> Result<u32, Refused> {
-        let mode = self.admit(mode, Call::Switch)?;
-        if self.state(mode) != State::Running {
-            return Err(Refused::Invalid);
-        }
-        let mut claim = self.session.claim().ok_or(Refused::Busy)?;
-        let session = claim.get().as_ref().ok_or(Refused::Invalid)?;
-        if !session.channels().samples || self.vocabulary.event(EventStack::ID).is_none() {
-            return Err(Refused::Invalid);
-        }
-        self.set_contexts(session, &self.stacks, name, on)
-    }
-
-    /// Has the events whose name is `name` (as for [`switch`](Self::switch)) record what their CPU
-    /// has counted, or not any more; where they are on, and the kernel provides for it
-    /// ([`Platform::CONTEXTS`]). Returns how many events have such a name.
-    ///
-    /// # Errors
-    /// [`Refused`]; [`Refused::Invalid`] also where there is no such event, or the mode is not
-    /// `count`.
-    pub fn counts(&self, mode: u32, name: &str, on: bool) -> Result<u32, Refused> {
-        let mode = self.admit(mode, Call::Switch)?;
-        if mode != Mode::Count || self.state(mode) != State::Running {
-            return Err(Refused::Invalid);
-        }
-        let mut claim = self.session.claim().ok_or(Refused::Busy)?;
-        let session = claim.get().as_ref().ok_or(Refused::Invalid)?;
-        self.set_contexts(session, &self.counts, name, on)
-    }
-
-    /// Sets a part of the context of the events with such a name, and gives how many these are.
-    fn set_contexts(
-        &self,
-        session: &Session<P>,
-        part: &Ids,
-        name: &str,
-        on: bool,
-    ) -> Result<u32, Refused> {
-        let mut count = 0;
-        for event in self.traced().filter(|event| name_fits(name, event.name)) {
-            part.set(event.id, on);
-            session.set_context(event, self.context(event.id) != Context::NONE);
-            count += 1;
-        }
-        if count > 0 {
-            Ok(count)
-        } else {
-            Err(Refused::Invalid)
-        }
-    }
-
-    /// Ends the recording of a part of the contexts.
-    fn clear_contexts(&self, session: &Session<P>, part: &Ids) {
-        part.clear();
-        for event in self.traced() {
-            session.set_context(event, self.context(event.id) != Context::NONE);
-        }
-    }
-
-    /// The events that can have a context.
-    fn traced(&self) -> impl Iterator<Item = &'static EventSchema> {
-        let events = self.vocabulary.events().iter().copied();
-        events.filter(|event| Mode::Trace.records(event) && event.channel == ChannelKind::Events)
     }
 
     /// Sets what the mode `count` counts from its next start on, on every CPU, and after how many

@@ -82,7 +82,7 @@ fn command_lines_that_make_no_sense() {
             &["--count", "1000", "--mode", "sample"],
         ),
         (
-            "--hz and --period are times",
+            "take --count, not --hz or --period",
             &["--hz", "100", "--driver", "cycles", "--mode", "sample"],
         ),
         ("--depth is for callers", &["--depth", "3"]),

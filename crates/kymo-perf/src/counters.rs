@@ -15,6 +15,8 @@ use crate::target::Target;
 pub struct Counters {
     /// By group, then by target.
     groups: Vec<Vec<Group>>,
+    /// Whether threads kept starting while these were opened.
+    may_lack_threads: bool,
 }
 
 impl Counters {
@@ -51,7 +53,10 @@ impl Counters {
             }
         }
         match is_any_left {
-            true => Ok(Counters { groups: all }),
+            true => Ok(Counters {
+                groups: all,
+                may_lack_threads: false,
+            }),
             false => Err(gone),
         }
     }
@@ -60,7 +65,8 @@ impl Counters {
     ///
     /// A thread that starts meanwhile is in no list, and its creator may have been open already
     /// ([`Options::inherit`]) or not. So the threads are listed again when all are open, and if one
-    /// is new, all are closed and opened again, at most [`MAX_ATTEMPTS`] times.
+    /// is new, all are closed and opened again, at most [`MAX_ATTEMPTS`] times; then
+    /// [`may_lack_threads`](Counters::may_lack_threads) says so.
     ///
     /// # Errors
     /// Those of [`open`](Counters::open).
@@ -78,7 +84,18 @@ impl Counters {
             Err(Error::NoSuchTarget { .. }) => Ok(Vec::new()),
             threads => threads,
         };
-        steady(of_all(pids, threads)?, || of_all(pids, those_left), open)
+        let there = of_all(pids, threads)?;
+        let (counters, is_steady) = steady(there, || of_all(pids, those_left), open)?;
+        Ok(Counters {
+            may_lack_threads: !is_steady,
+            ..counters
+        })
+    }
+
+    /// Whether threads of the processes kept starting in each attempt to open all of them, so that
+    /// some may not be counted.
+    pub fn may_lack_threads(&self) -> bool {
+        self.may_lack_threads
     }
 
     /// Starts all groups from zero.
@@ -137,19 +154,20 @@ fn of_all(
     Ok(all)
 }
 
-/// Opens what is there, until nothing new has come meanwhile.
+/// Opens what is there, until nothing new has come meanwhile: gives what was opened last, and
+/// whether it is all.
 fn steady<T>(
     mut there: Vec<u32>,
     mut list: impl FnMut() -> Result<Vec<u32>, Error>,
     mut open: impl FnMut(&[u32]) -> Result<T, Error>,
-) -> Result<T, Error> {
+) -> Result<(T, bool), Error> {
     let mut attempts = 1;
     loop {
         let opened = open(&there)?;
         let now = list()?;
         let is_steady = now.iter().all(|it| there.contains(it));
         if is_steady || attempts == MAX_ATTEMPTS {
-            return Ok(opened);
+            return Ok((opened, is_steady));
         }
         // Closed before the next attempt: there is a limit of files.
         drop(opened);
@@ -300,7 +318,7 @@ mod tests {
             opened.push(threads.to_vec());
             Ok(opened.len())
         });
-        assert_eq!(last.expect("opened"), 1);
+        assert_eq!(last.expect("opened"), (1, true));
         let mut lists = vec![vec![2, 3, 4], vec![2, 3, 4], vec![1, 2, 3]];
         let list = || Ok(lists.pop().expect("a list"));
         opened.clear();
@@ -308,7 +326,7 @@ mod tests {
             opened.push(threads.to_vec());
             Ok(opened.len())
         });
-        assert_eq!(last.expect("opened"), 3);
+        assert_eq!(last.expect("opened"), (3, true));
         assert_eq!(opened, [vec![1, 2], vec![1, 2, 3], vec![2, 3, 4]]);
         assert!(lists.is_empty());
     }
@@ -324,8 +342,8 @@ mod tests {
             attempts += 1;
             Ok(())
         });
-        opened.expect("opened");
-        assert_eq!(attempts, MAX_ATTEMPTS);
+        let ((), is_steady) = opened.expect("opened");
+        assert_eq!((attempts, is_steady), (MAX_ATTEMPTS, false));
         let gone = steady(
             vec![0],
             || Ok(Vec::new()),

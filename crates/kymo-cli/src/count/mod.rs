@@ -180,6 +180,11 @@ fn count(arguments: &Arguments) -> anyhow::Result<Code> {
     if let Some(sentence) = message {
         message!("kymo: {sentence}.");
     }
+    if counters.may_lack_threads() {
+        message!(
+            "kymo: threads kept starting while the groups were opened; some may not be counted."
+        );
+    }
     let interval = arguments.interval.map(Duration::from_millis);
     let mut session = watch::Session::new(&groups, interval);
     if !counts_command {

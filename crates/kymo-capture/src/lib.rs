@@ -15,6 +15,7 @@
 //! themselves.
 #![deny(missing_docs)]
 
+mod own_counters;
 mod packet_file;
 mod region;
 

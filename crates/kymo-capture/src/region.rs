@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use kymo::counter::Value;
 use kymo::ctf::packet::HEADER_WORDS;
 use kymo::ctf::stream::{Filled, Stream};
 use kymo::event::Shape;
@@ -18,6 +19,7 @@ use kymo::ring::layout::{
 use kymo::ring::reader::{ChannelReader, Losses, Region, Shapes, View};
 use kymo::ring::source::{Consume, Outside, Source};
 
+use crate::own_counters::OwnCounters;
 use crate::packet_file::{PAGE_BYTES, PacketFile};
 
 const PAGE_WORDS: usize = PAGE_BYTES / 4;
@@ -71,6 +73,8 @@ struct Channel {
     bytes: Vec<u8>,
     /// Events that were lost before the first look at the ring; `None` before that.
     lost_before: Option<u64>,
+    /// Events that this program has added: what the CPU's counters have in memory.
+    appended: u64,
 }
 
 impl Channel {
@@ -87,6 +91,7 @@ impl Channel {
             is_changed: true,
             bytes: Vec::with_capacity(PAGE_BYTES),
             lost_before: None,
+            appended: 0,
         };
         channel.finish_packet()?;
         Ok(channel)
@@ -176,9 +181,38 @@ impl Channel {
         Ok(())
     }
 
-    /// Ends the file: the last packet reports all losses; it extends to `latest` if it is otherwise
-    /// empty.
-    fn finish(&mut self, source: &impl Source, latest: u64) -> Result<ChannelSummary, TraceError> {
+    /// Appends what the CPU's counters have in memory, at the time `latest` or at the stream's end
+    /// if that is later, in packets of their own.
+    fn append(
+        &mut self,
+        latest: u64,
+        counted: impl Iterator<Item = (u32, Value)>,
+    ) -> io::Result<()> {
+        for (counter, value) in counted {
+            let Channel { stream, packet, .. } = self;
+            let mut appended = stream.append(packet, latest, counter, &value);
+            if appended.is_none() && !stream.is_empty() {
+                self.finish_packet()?;
+                let Channel { stream, packet, .. } = self;
+                appended = stream.append(packet, latest, counter, &value);
+            }
+            self.is_changed = true;
+            self.appended += appended.unwrap_or(0);
+        }
+        if !self.stream.is_empty() {
+            self.finish_packet()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the file: a packet reports the losses behind the last record, and extends to `latest`;
+    /// then come the CPU's counters, `counted`.
+    fn finish(
+        &mut self,
+        source: &impl Source,
+        latest: u64,
+        counted: impl Iterator<Item = (u32, Value)>,
+    ) -> Result<ChannelSummary, TraceError> {
         if !self.stream.is_empty() {
             self.finish_packet()?;
         }
@@ -187,11 +221,12 @@ impl Channel {
         if self.stream.has_news() {
             self.finish_packet()?;
         }
+        self.append(latest, counted)?;
         let reader = self.stream.reader();
         Ok(ChannelSummary {
             kind: reader.kind(),
             cpu: reader.cpu(),
-            events: reader.emitted(),
+            events: reader.emitted().saturating_add(self.appended),
             losses: reader.losses(),
             lost_before: self.lost_before.unwrap_or(0),
         })
@@ -259,6 +294,10 @@ pub struct TraceWriter {
     channels: Vec<Channel>,
     shapes: ShapeTable,
     scratch: Vec<u32>,
+    counters: OwnCounters,
+    /// Whether the session was stopped when records were last looked for, so that all that it has
+    /// recorded is in the trace.
+    is_complete: bool,
 }
 
 impl std::fmt::Debug for TraceWriter {
@@ -281,7 +320,8 @@ impl TraceWriter {
         let metadata = metadata(&header, source)?;
         let shapes = (0..header.shapes_len)
             .map(|index| region.shape(source, index))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<_, _>>()
+            .map(ShapeTable)?;
         let mut streams = Vec::new();
         for (cpu, kind) in region.channels().streams() {
             let reader = region.channel(source, cpu, kind)?;
@@ -301,8 +341,10 @@ impl TraceWriter {
         Ok(TraceWriter {
             header,
             channels,
-            shapes: ShapeTable(shapes),
+            counters: OwnCounters::of(region, &metadata, &shapes),
+            shapes,
             scratch: vec![0; scratch],
+            is_complete: false,
         })
     }
 
@@ -370,6 +412,7 @@ impl TraceWriter {
         view: View,
         mut after: impl FnMut(&ChannelReader) -> Result<(), TraceError>,
     ) -> Result<u64, TraceError> {
+        self.is_complete = self.is_stopped(source);
         let mut events = 0;
         for channel in &mut self.channels {
             let scratch = &mut self.scratch;
@@ -398,17 +441,27 @@ impl TraceWriter {
     /// Ends the trace: reports the last losses and writes everything. Call [`poll`](Self::poll)
     /// before.
     ///
+    /// If the session was not stopped, what the kernel's own counters have in memory follows the
+    /// last record of each CPU, as if the kernel had recorded it at the latest time of any stream:
+    /// see [`kymo::counter`]. That of another session over the memory does not.
+    ///
     /// # Errors
     /// Those of [`poll`](Self::poll).
     pub fn finish(mut self, source: &impl Source) -> Result<Summary, TraceError> {
         // Losses after a stream's last record extend to the latest time of any stream.
         let ends = self.channels.iter().map(|channel| channel.stream.end());
         let latest = ends.max().unwrap_or(0);
-        let channels = self
-            .channels
-            .iter_mut()
-            .map(|channel| channel.finish(source, latest))
-            .collect::<Result<_, _>>()?;
+        let mut channels = std::mem::take(&mut self.channels);
+        let finish = |channel: &mut Channel| {
+            let id = channel.stream.id();
+            let counts = id.kind == ChannelKind::Events && !self.is_complete;
+            let counted = counts.then(|| self.counters.values(source, id.cpu));
+            // A session that has begun since then may have laid out the memory in another way.
+            let counted = counted.into_iter().flatten();
+            let counted = counted.take_while(|_| !self.is_over(source));
+            channel.finish(source, latest, counted)
+        };
+        let channels = channels.iter_mut().map(finish).collect::<Result<_, _>>()?;
         Ok(Summary { channels })
     }
 }

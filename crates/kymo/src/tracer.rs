@@ -130,7 +130,7 @@ impl<P: Platform> Tracer<P> {
     }
 
     #[inline(always)]
-    fn write<R: RecordType>(id: u32, payload: impl Payload) -> bool {
+    pub(crate) fn write<R: RecordType>(id: u32, payload: impl Payload) -> bool {
         COMPILED_IN && P::Reserve::record::<P, R>(id, payload)
     }
 

@@ -36,11 +36,17 @@ fn execute(monitor: &mut BufReader<UnixStream>, command: &str) {
     }
 }
 
-/// Time, CPU, name and fields of each event, and the number of lost ones.
+/// The events with the values of the kernel's own counters.
+const COUNTERS: [&str; 3] = ["kymo_counter", "kymo_gauge", "kymo_histogram"];
+
+/// Time, CPU, name and fields of each event, and the number of lost ones. Without the values of the
+/// kernel's own counters: `kymo recover` takes them from the memory, and the kernel that has booted
+/// anew has cleared them.
 fn events(trace: &Path) -> (Vec<String>, u64) {
     let (mut events, mut lost) = (Vec::new(), 0);
     for item in Trace::open(trace).unwrap().events() {
         match item.unwrap() {
+            Item::Event(event) if COUNTERS.contains(&event.name()) => {}
             Item::Event(event) => {
                 let (name, cpu) = (event.name(), event.cpu());
                 events.push(format!(

@@ -32,6 +32,23 @@ pub struct Declaration<'a> {
 }
 
 impl<'a> Declaration<'a> {
+    /// The declarations in the metadata that a region holds, one in a line as
+    /// [`tsdl::write`](crate::ctf::tsdl::write) puts them there. A `"` in a doc comment stays
+    /// escaped.
+    ///
+    /// ```
+    /// use kymo::counter::Declaration;
+    /// let metadata = "env {\n\tkymo_counter_7 = \"woken: counter of 64 bits, threads: Ready.\";\n};";
+    /// let found: Vec<_> = Declaration::all(metadata).map(|found| (found.id, found.doc)).collect();
+    /// assert_eq!(found, [(7, "Ready.")]);
+    /// ```
+    pub fn all(metadata: &'a str) -> impl Iterator<Item = Declaration<'a>> {
+        metadata.lines().filter_map(|line| {
+            let (name, rest) = line.trim_start().split_once(" = \"")?;
+            Declaration::parse(name, rest.strip_suffix("\";")?)
+        })
+    }
+
     /// Reads an entry of a trace's environment; `None` where it declares no counter.
     pub fn parse(name: &str, entry: &'a str) -> Option<Declaration<'a>> {
         let id = name.strip_prefix(PREFIX)?.parse().ok()?;

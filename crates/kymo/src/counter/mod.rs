@@ -17,7 +17,8 @@
 //! - here: the declarations, and how code counts.
 //! - `values`: what was counted, from memory.
 //! - `declaration`: what the metadata says of them.
-//! - `snapshot`: what was counted, as events of the stream.
+//! - `snapshot`: what was counted, as events of the stream: the kernel's, or those that a reader of
+//!   its memory adds to a session that was not stopped.
 //!
 //! # Invariants
 //! 1. Only code on a CPU changes that CPU's words, but for processors whose read-modify-write
@@ -31,6 +32,7 @@ mod snapshot;
 mod values;
 
 pub use declaration::{Declaration, PREFIX};
+pub(crate) use snapshot::Records;
 pub use values::{Distribution, Value};
 
 use crate::arch;
@@ -71,6 +73,14 @@ impl Kind {
             Kind::Histogram => "histogram",
         }
     }
+
+    /// How many words such a counter has on each CPU.
+    pub const fn words(self) -> u32 {
+        match self {
+            Kind::Histogram => HISTOGRAM_WORDS,
+            Kind::Counter | Kind::Gauge => 1,
+        }
+    }
 }
 
 /// A counter, a gauge or a histogram, as declared.
@@ -91,10 +101,7 @@ pub struct CounterSchema {
 impl CounterSchema {
     /// How many words it has on each CPU.
     pub const fn words(&self) -> u32 {
-        match self.kind {
-            Kind::Histogram => HISTOGRAM_WORDS,
-            Kind::Counter | Kind::Gauge => 1,
-        }
+        self.kind.words()
     }
 
     const fn end(&self) -> u32 {

@@ -1,15 +1,117 @@
 //! What was counted, as events of the stream: at the end of a session, and whenever the period of
-//! its configuration has passed when the kernel calls [`Tracer::tick`].
+//! its configuration has passed when the kernel calls [`Tracer::tick`]. Whoever reads the counters
+//! from memory makes the same records of them: see [`Stream::append`](crate::ctf::stream::Stream).
 
 use super::{BUCKETS, CounterSchema, Kind};
 use crate::channel::ChannelKind;
-use crate::event::Event;
+use crate::event::{Event, EventSchema};
 use crate::platform::Platform;
+use crate::ring::RawEvent;
 use crate::ring::local::Local;
+use crate::ring::payload::InPlace;
 use crate::ring::region::Memory;
 use crate::sync::Ordering::Relaxed;
 use crate::tracer::{COMPILED_IN, Tracer};
 use crate::vocabulary::{BUCKETS_AT_ONCE, CounterValue, Cpu, GaugeValue, HistogramValue};
+
+/// What takes the records of a snapshot: this CPU's ring, or a packet of the trace.
+pub(crate) trait Records {
+    /// Takes a record of the event with this id, whose payload is `len` words.
+    fn record(&mut self, id: u32, len: usize, words: impl Iterator<Item = u32>);
+}
+
+impl Kind {
+    /// The event that has such a counter's values.
+    pub const fn event(self) -> &'static EventSchema {
+        match self {
+            Kind::Counter => &CounterValue::SCHEMA,
+            Kind::Gauge => &GaugeValue::SCHEMA,
+            Kind::Histogram => &HistogramValue::SCHEMA,
+        }
+    }
+
+    /// Makes the records of what a CPU has counted in the counter whose first word has the number
+    /// `counter`. `word` gives that word (0) and those behind it, extended to 64 bits: with its
+    /// sign if it is a gauge's.
+    pub(crate) fn records(
+        self,
+        cpu: Cpu,
+        counter: u32,
+        word: impl Fn(u32) -> u64,
+        out: &mut impl Records,
+    ) {
+        match self {
+            Kind::Counter => {
+                let value = word(0);
+                one(
+                    CounterValue {
+                        cpu,
+                        counter,
+                        value,
+                    },
+                    out,
+                );
+            }
+            Kind::Gauge => {
+                let value = word(0).cast_signed();
+                one(
+                    GaugeValue {
+                        cpu,
+                        counter,
+                        value,
+                    },
+                    out,
+                );
+            }
+            Kind::Histogram => parts(cpu, counter, word, out),
+        }
+    }
+}
+
+fn one<E: Event>(event: E, out: &mut impl Records) {
+    let (words, used) = event.encode();
+    out.record(E::ID, used, words.as_ref().iter().copied().take(used));
+}
+
+/// Makes the records of a histogram, from its first bucket that is not empty on, as many as it
+/// takes. Buckets only grow: one that is empty was never recorded.
+fn parts(cpu: Cpu, counter: u32, word: impl Fn(u32) -> u64, out: &mut impl Records) {
+    let of = |bucket: usize| word(bucket as u32);
+    let next = |from: usize| (from..BUCKETS).find(|&bucket| of(bucket) != 0);
+    let long = |value: u64| [value as u32, (value >> 32) as u32];
+    let mut first = next(0).unwrap_or(BUCKETS);
+    loop {
+        let end = BUCKETS.min(first + BUCKETS_AT_ONCE);
+        let used = (first..end).rfind(|&bucket| of(bucket) != 0);
+        let used = used.map_or(0, |last| last + 1 - first);
+        // The fields as the declaration encodes them: the last is a number of buckets and the
+        // buckets. They pass through no array, since this runs on an interrupt's stack.
+        let [low, high] = long(of(BUCKETS));
+        let begin = if used == 0 { 0 } else { first as u32 };
+        let head = [cpu.0, counter, low, high, begin, used as u32];
+        let buckets = (first..first + used).flat_map(|bucket| long(of(bucket)));
+        let words = head.into_iter().chain(buckets);
+        out.record(HistogramValue::ID, head.len() + 2 * used, words);
+        match next(end) {
+            Some(bucket) => first = bucket,
+            None => return,
+        }
+    }
+}
+
+/// This CPU's ring of events.
+struct Ring<P>(core::marker::PhantomData<P>);
+
+impl<P: Platform> Records for Ring<P> {
+    fn record(&mut self, id: u32, len: usize, words: impl Iterator<Item = u32>) {
+        let fill = InPlace::new(len, |out| {
+            for word in words {
+                out.push(word);
+            }
+        });
+        Tracer::<P>::write::<RawEvent>(id, fill);
+    }
+}
 
 impl<P: Platform> Tracer<P> {
     /// Records what this CPU has counted, if the session's period
@@ -55,59 +157,13 @@ impl<P: Platform> Tracer<P> {
 
     /// Records what a CPU has counted: those that are on, by the id of their event.
     fn record_counters(cpu: Cpu, is_on: impl Fn(u32) -> bool, word: impl Fn(u32) -> usize) {
-        for schema in P::COUNTERS.list() {
-            let counter = schema.id;
-            match schema.kind {
-                Kind::Counter if is_on(CounterValue::ID) => {
-                    let value = word(counter) as u64;
-                    Self::record(CounterValue {
-                        cpu,
-                        counter,
-                        value,
-                    });
-                }
-                Kind::Gauge if is_on(GaugeValue::ID) => {
-                    let value = word(counter).cast_signed() as i64;
-                    Self::record(GaugeValue {
-                        cpu,
-                        counter,
-                        value,
-                    });
-                }
-                Kind::Histogram if is_on(HistogramValue::ID) => {
-                    Self::record_histogram(cpu, schema, &word);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Records a histogram from its first bucket that is not empty on, in as many records as it
-    /// takes. Buckets only grow: one that is empty was never recorded.
-    fn record_histogram(cpu: Cpu, schema: &CounterSchema, word: &impl Fn(u32) -> usize) {
-        let of = |bucket: usize| word(schema.id + bucket as u32) as u64;
-        let next = |from: usize| (from..BUCKETS).find(|&bucket| of(bucket) != 0);
-        let mut first = next(0).unwrap_or(BUCKETS);
-        loop {
-            let end = BUCKETS.min(first + BUCKETS_AT_ONCE);
-            let used = (first..end).rfind(|&bucket| of(bucket) != 0);
-            let used = used.map_or(0, |last| last + 1 - first);
-            // The fields as the declaration encodes them: the last is a number of buckets and the
-            // buckets.
-            Self::record_in_place::<HistogramValue>(6 + 2 * used, |out| {
-                out.push(cpu.0);
-                out.push(schema.id);
-                out.push_long(of(BUCKETS));
-                out.push(if used == 0 { 0 } else { first as u32 });
-                out.push(used as u32);
-                for bucket in first..first + used {
-                    out.push_long(of(bucket));
-                }
-            });
-            match next(end) {
-                Some(bucket) => first = bucket,
-                None => return,
-            }
+        let on = P::COUNTERS.list().iter();
+        for &&CounterSchema { id, kind, .. } in on.filter(|schema| is_on(schema.kind.event().id)) {
+            let extended = |index| match (kind, word(id + index)) {
+                (Kind::Gauge, word) => (word.cast_signed() as i64).cast_unsigned(),
+                (_, word) => word as u64,
+            };
+            kind.records(cpu, id, extended, &mut Ring::<P>(core::marker::PhantomData));
         }
     }
 }

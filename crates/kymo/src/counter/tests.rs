@@ -8,12 +8,12 @@ use crate::channel::ChannelKind;
 use crate::event::{Event, Vocabulary};
 use crate::platform::Platform;
 use crate::ring::config::{Config, Error};
-use crate::ring::layout::Clock;
+use crate::ring::layout::{Clock, HEADER_WORDS, Header};
 use crate::ring::local::ByPointer;
 use crate::ring::masked::Masked;
 use crate::ring::reader::{Region, View};
 use crate::ring::region::Memory;
-use crate::ring::source::{Bytes, Live, Source};
+use crate::ring::source::{Bytes, Live, Outside, Source};
 use crate::session::Session;
 use crate::thread_cpu::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
 use crate::tracer::Tracer;
@@ -305,6 +305,97 @@ fn the_words_of_a_32_bit_kernel_are_half_as_wide() {
     );
 }
 
+/// A region of any size, whose words are random behind the header.
+struct Anything {
+    header: [u32; HEADER_WORDS],
+    len: u64,
+}
+
+impl Source for Anything {
+    fn len(&self) -> u64 {
+        self.len
+    }
+    fn load(&self, offset: u64) -> Result<u32, Outside> {
+        if !offset.is_multiple_of(4) || offset > self.len - 4 {
+            return Err(Outside);
+        }
+        let word = (offset / 4) as usize;
+        let random = (offset ^ self.len).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        Ok(self.header.get(word).copied().unwrap_or(random as u32))
+    }
+    fn load_long(&self, offset: u64) -> Result<u64, Outside> {
+        let high = self.load(offset.checked_add(4).ok_or(Outside)?)?;
+        Ok(u64::from(high) << 32 | u64::from(self.load(offset)?))
+    }
+}
+
+/// V-12: whatever a header says, words are those of the region and of the CPU's own, or there are
+/// none.
+#[test]
+fn any_header_has_counters_or_none() {
+    let memory = memory();
+    start(memory, &config()).stop().unwrap();
+    let good = Region::open(&memory.live()).unwrap().header().clone();
+    let mut state = 1_u64;
+    let mut random = || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        state >> 20
+    };
+    let (mut accepted, mut read) = (0, 0);
+    for _ in 0..20_000 {
+        let mut any = |usual: u64| match random() % 12 {
+            0 => random() >> (random() % 44),
+            1 => u64::MAX - random() % 5_000,
+            2 => usual.wrapping_add(8 * (random() % 3)),
+            _ => usual,
+        };
+        let header = Header {
+            total_size: any(good.total_size),
+            incompat: any(good.incompat.into()) as u32,
+            cpus: any(good.cpus.into()) as u32,
+            kinds: any(good.kinds.into()) as u32,
+            control_offset: any(good.control_offset),
+            control_size: any(good.control_size.into()) as u32,
+            word_size: if random() % 2 == 0 { 4 } else { 8 },
+            ..good.clone()
+        };
+        let source = Anything {
+            header: header.to_words(),
+            len: header.total_size.max(1 << 20),
+        };
+        let Ok(region) = Region::open(&source) else {
+            continue;
+        };
+        accepted += 1;
+        let words = region.counter_words();
+        let near = [
+            0,
+            words / 2,
+            words.wrapping_sub(66),
+            words.wrapping_sub(1),
+            words,
+        ];
+        let cpus = [0, header.cpus - 1, header.cpus, u32::MAX];
+        for id in near.into_iter().chain([u32::MAX, random() as u32]) {
+            for (cpu, kind) in cpus
+                .into_iter()
+                .flat_map(|cpu| Kind::ALL.map(|kind| (cpu, kind)))
+            {
+                let value = region.counter_value(&source, cpu, kind, id);
+                let end = u64::from(id) + u64::from(kind.words());
+                let inside = cpu < header.cpus && end <= u64::from(words);
+                assert_eq!(
+                    value.is_ok(),
+                    inside,
+                    "{kind:?} {id} of CPU {cpu}: {header:?}"
+                );
+                read += u32::from(inside);
+            }
+        }
+    }
+    assert!(accepted > 2_000 && read > 20_000, "{accepted}, {read}");
+}
+
 #[test]
 fn memory_with_too_few_words_is_refused() {
     let memory = leaked(256 << 10, 2).with_counters(WORDS - 1);
@@ -457,6 +548,9 @@ fn the_metadata_names_the_counters() {
     ] {
         assert!(metadata.contains(line), "{metadata}");
     }
+    let found = Declaration::all(&metadata).map(|found| (found.id, found.name, found.kind));
+    let declared = COUNTERS.list().iter();
+    assert!(found.eq(declared.map(|schema| (schema.id, schema.name, schema.kind))));
     for bad in [
         ("kymo_counter_", "a: counter of 64 bits, b: c"),
         ("kymo_counter_1", "a: number of 64 bits, b: c"),

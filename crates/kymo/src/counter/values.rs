@@ -4,11 +4,13 @@
 //! Nobody is stopped: words that belong together, such as the buckets of a histogram, may be of
 //! different moments, as far apart as the reading takes.
 
+use super::snapshot::Records;
 use super::{BUCKETS, Counted, CounterSchema, Kind, Observed, Step, bounds};
 use crate::ring::layout::{CHANNEL_KINDS, COUNTERS};
 use crate::ring::reader::Region;
 use crate::ring::region::Memory;
 use crate::ring::source::{Outside, Source};
+use crate::vocabulary::Cpu;
 
 /// What a histogram has counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +125,30 @@ pub enum Value {
     Gauge(i64),
     /// The distribution of a histogram.
     Histogram(Distribution),
+}
+
+impl Value {
+    /// What was read.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Value::Counter(_) => Kind::Counter,
+            Value::Gauge(_) => Kind::Gauge,
+            Value::Histogram(_) => Kind::Histogram,
+        }
+    }
+
+    /// Makes the records that a snapshot of it has.
+    pub(crate) fn records(&self, cpu: Cpu, counter: u32, out: &mut impl Records) {
+        let word = |index: u32| match self {
+            Value::Counter(value) => *value,
+            Value::Gauge(value) => value.cast_unsigned(),
+            Value::Histogram(found) => {
+                let count = found.buckets.get(index as usize);
+                count.copied().unwrap_or(found.sum)
+            }
+        };
+        self.kind().records(cpu, counter, word, out);
+    }
 }
 
 impl Region {

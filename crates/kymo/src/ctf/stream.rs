@@ -2,13 +2,14 @@
 //!
 //! Two readers use it. A kernel's `read` has a buffer of the caller's and fills it with one packet
 //! a call: [`Stream::read`]. A host that writes files keeps a packet open until its page is full:
-//! [`Stream::fill`], [`Stream::seal`], [`Stream::next_packet`].
+//! [`Stream::fill`], [`Stream::append`], [`Stream::seal`], [`Stream::next_packet`].
 
 use super::packet::{HEADER_WORDS, PacketBuilder, StreamId, Totals, widened};
+use crate::counter::{Records, Value};
 use crate::event::Event;
 use crate::ring::reader::{ChannelReader, Losses, Record, Shapes, View};
 use crate::ring::source::{Outside, Source};
-use crate::vocabulary::ClockStep;
+use crate::vocabulary::{ClockStep, Cpu, HistogramValue};
 
 /// A channel that is read. What its packets hold, one after the other, is a CTF stream file.
 #[derive(Clone, Debug)]
@@ -207,6 +208,37 @@ impl Stream {
         Ok(())
     }
 
+    /// Appends what this CPU has counted in a counter, as
+    /// [`Region::counter_value`](crate::ring::reader::Region::counter_value) has found it in
+    /// memory, to the packet under construction, in `out`: with the records that the kernel would
+    /// make of it at the time `now`, or at that of the last record if this is later. Gives their
+    /// number; `None` where they do not fit, and the packet is as it was.
+    ///
+    /// A session that is stopped records all that was counted. Where it was not, a reader does that
+    /// behind its last packet.
+    pub fn append(
+        &mut self,
+        out: &mut [u32],
+        now: u64,
+        counter: u32,
+        value: &Value,
+    ) -> Option<u64> {
+        let mut appended = Appended {
+            packet: self.packet,
+            out,
+            now,
+            fits: true,
+        };
+        value.records(Cpu(self.id.cpu), counter, &mut appended);
+        let Appended { packet, fits, .. } = appended;
+        let count = packet.events() - self.packet.events();
+        if !fits {
+            return None;
+        }
+        self.packet = packet;
+        Some(count)
+    }
+
     /// Writes header and context of the packet under construction, and zeros to the end of `out` if
     /// `pad`. Gives its length in words. More records may be put into it afterwards.
     pub fn seal(&mut self, out: &mut [u32], pad: bool) -> usize {
@@ -247,6 +279,35 @@ fn push(packet: &mut PacketBuilder, out: &mut [u32], record: &Record<'_>) -> boo
         *packet = before;
     }
     both
+}
+
+/// Words of the longest record of a counter's value.
+const LONGEST_VALUE: usize = HistogramValue::SCHEMA.max_payload_words();
+
+/// A packet to which a counter's value is appended.
+struct Appended<'a> {
+    packet: PacketBuilder,
+    out: &'a mut [u32],
+    now: u64,
+    /// Whether all records had room.
+    fits: bool,
+}
+
+impl Records for Appended<'_> {
+    fn record(&mut self, id: u32, len: usize, words: impl Iterator<Item = u32>) {
+        let mut payload = [0; LONGEST_VALUE];
+        for (to, from) in payload.iter_mut().zip(words) {
+            *to = from;
+        }
+        let record = Record {
+            time: self.now,
+            id,
+            payload: payload.get(..len).unwrap_or(&payload),
+            padding: 0,
+            stepped_back: 0,
+        };
+        self.fits = self.fits && self.packet.push(self.out, &record);
+    }
 }
 
 /// What a packet reports: its number, and what was lost before it.

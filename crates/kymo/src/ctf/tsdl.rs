@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 use crate::counter::{CounterSchema, Counters, Kind, PREFIX};
 use crate::event::{Event, EventSchema, FieldType, Vocabulary};
 use crate::ring::layout::{ChannelKind, Clock, ID_BITS, TIME_BITS};
-use crate::vocabulary::{ClockStep, CounterValue, GaugeValue, HistogramValue};
+use crate::vocabulary::ClockStep;
 
 /// What the metadata says besides the events.
 #[derive(Clone, Copy, Debug)]
@@ -179,12 +179,8 @@ fn write_counter(out: &mut impl Write, counter: &CounterSchema) -> fmt::Result {
 
 /// The kind of counter whose values an event has.
 fn counts(event: &EventSchema) -> Option<Kind> {
-    match event.id {
-        CounterValue::ID => Some(Kind::Counter),
-        GaugeValue::ID => Some(Kind::Gauge),
-        HistogramValue::ID => Some(Kind::Histogram),
-        _ => None,
-    }
+    let mut kinds = Kind::ALL.into_iter();
+    kinds.find(|kind| kind.event().id == event.id)
 }
 
 /// Writes the type of the field with a counter's number: the names are labels.

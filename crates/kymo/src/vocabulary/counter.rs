@@ -8,7 +8,7 @@ pub const BUCKETS_AT_ONCE: usize = 16;
 
 crate::event! {
     /// A counter of one CPU. Recorded by the library when the kernel calls `Tracer::tick`, and at
-    /// the end of the session.
+    /// the end of the session; if a session was not stopped, by the host that reads its memory.
     #[id(152)]
     #[name("kymo_counter")]
     pub struct CounterValue {

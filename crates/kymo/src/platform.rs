@@ -6,6 +6,7 @@
 
 use crate::count::GroupSpec;
 use crate::counter::Counters;
+pub use crate::exclusive::{Claim, Exclusive};
 use crate::recorder::Refused;
 pub use crate::ring::Reserve;
 pub use crate::ring::layout::Control;

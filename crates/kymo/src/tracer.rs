@@ -8,6 +8,7 @@ use crate::event::Event;
 use crate::platform::Platform;
 use crate::ring::layout::{Control, MAX_IDS};
 use crate::ring::local::{Local, Switch};
+use crate::ring::masked::{Interrupts, Masked};
 use crate::ring::name_epoch::NameEpoch;
 use crate::ring::payload::{InPlace, Payload, PayloadWriter};
 use crate::ring::{
@@ -326,6 +327,30 @@ impl<P: Platform> Tracer<P> {
         if Self::record(name()) {
             named.named_in(epoch);
         }
+    }
+}
+
+impl<P: Platform<Reserve = Masked<I>>, I: Interrupts> Tracer<P> {
+    /// [`record_raw_masked`](Self::record_raw_masked) at `time`, which the caller has read from the
+    /// platform's clock.
+    ///
+    /// # Safety
+    /// See [`record_masked`](Self::record_masked); interrupts have been masked since before the
+    /// clock was read.
+    #[inline(always)]
+    pub unsafe fn record_raw_at(time: u64, id: u32, words: &[u32]) -> bool {
+        // SAFETY: the caller's promise.
+        COMPILED_IN && unsafe { Masked::<I>::record_at::<P, RawEvent>(time, id, words) }
+    }
+
+    /// [`record_raw_at`](Self::record_raw_at) into the names channel.
+    ///
+    /// # Safety
+    /// See there.
+    #[inline(always)]
+    pub unsafe fn record_raw_name_at(time: u64, id: u32, words: &[u32]) -> bool {
+        // SAFETY: the caller's promise.
+        COMPILED_IN && unsafe { Masked::<I>::record_at::<P, RawName>(time, id, words) }
     }
 }
 

@@ -66,8 +66,9 @@ impl Stream {
     /// Most words that a record of `words` (payload and usual header) takes in a packet of the
     /// trace, with the [`ClockStep`] that may stand before it.
     pub const fn entry_words(words: usize) -> usize {
-        let step = ClockStep::SCHEMA.header_words() + ClockStep::SCHEMA.max_payload_words();
-        widened(step) + widened(words)
+        const STEP: usize =
+            widened(ClockStep::SCHEMA.header_words() + ClockStep::SCHEMA.max_payload_words());
+        STEP + widened(words)
     }
 
     /// The channel's reader.

@@ -27,85 +27,8 @@ pub struct Session {
 /// # Errors
 /// Those of `out`, when it is full.
 pub fn write(out: &mut impl Write, session: &Session, vocabulary: &Vocabulary) -> fmt::Result {
-    let uuid = Uuid(session.uuid);
-    let clock = session.clock;
-    // Readers recognise the format by these very first bytes.
-    out.write_str("/* CTF 1.8 */\n\n")?;
-    for bits in [8, 16, 32, 64] {
-        let align = bits.min(32);
-        for (signed, letter) in [("false", "u"), ("true", "")] {
-            writeln!(
-                out,
-                "typealias integer {{ size = {bits}; align = {align}; signed = {signed}; }} := \
-                 {letter}int{bits}_t;"
-            )?;
-        }
-        writeln!(
-            out,
-            "typealias integer {{ size = {bits}; align = {align}; signed = false; base = 16; }} := \
-             hex{bits}_t;"
-        )?;
-    }
-    writeln!(
-        out,
-        "typealias integer {{ size = 8; align = 8; signed = false; encoding = UTF8; }} := utf8_t;"
-    )?;
-    writeln!(
-        out,
-        "typealias integer {{ size = 31; align = 32; signed = false; }} := length_t;"
-    )?;
-    writeln!(
-        out,
-        "typealias integer {{ size = 1; align = 1; signed = false; }} := flag_t;"
-    )?;
-    writeln!(
-        out,
-        "\ntrace {{\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"{uuid}\";\n\tbyte_order = {};",
-        byte_order()
-    )?;
-    out.write_str(
-        "\tpacket.header := struct {\n\t\tuint32_t magic;\n\t\tuint8_t uuid[16];\n\t\tuint32_t stream_id;\n\
-         \t\tuint64_t stream_instance_id;\n\t};\n};\n\n",
-    )?;
-    let domain = if session.hosted { "ust" } else { "bare" };
-    writeln!(
-        out,
-        "env {{\n\tdomain = \"{domain}\";\n\ttracer_name = \"kymo\";\n\ttracer_major = \
-         {};\n\ttracer_minor = {};",
-        env!("CARGO_PKG_VERSION_MAJOR"),
-        env!("CARGO_PKG_VERSION_MINOR")
-    )?;
-    for counter in session.counters.list() {
-        write_counter(out, counter)?;
-    }
-    out.write_str("};\n\n")?;
-    writeln!(
-        out,
-        "clock {{\n\tname = kymo;\n\tuuid = \"{uuid}\";\n\tdescription = \"clock of the traced \
-         system\";"
-    )?;
-    writeln!(
-        out,
-        "\tfreq = {};\n\tprecision = 1;\n\toffset_s = {};\n\toffset = {};\n\tabsolute = {};\n}};\n",
-        clock.frequency_hz,
-        clock.offset_seconds,
-        clock.offset_ticks,
-        if clock.absolute { "TRUE" } else { "FALSE" }
-    )?;
-    writeln!(
-        out,
-        "typealias integer {{ size = 64; align = 32; signed = false; map = clock.kymo.value; }} := \
-         time_t;"
-    )?;
-    writeln!(
-        out,
-        "typealias integer {{ size = {TIME_BITS}; align = 1; signed = false; map = \
-         clock.kymo.value; }} := low_time_t;\n"
-    )?;
+    write_head(out, session)?;
     let is_there = |kind| session.samples || kind != ChannelKind::Samples;
-    for kind in ChannelKind::ALL.into_iter().filter(|&kind| is_there(kind)) {
-        stream(out, kind)?;
-    }
     let events = vocabulary.events().iter();
     for event in events.filter(|event| is_there(event.channel)) {
         write_event(out, event, session.counters)?;
@@ -120,34 +43,136 @@ pub fn write(out: &mut impl Write, session: &Session, vocabulary: &Vocabulary) -
     Ok(())
 }
 
+/// Writes what stands before the events. It formats nothing, because formatting takes more code
+/// than all the rest of a small kernel's tracing.
+///
+/// # Errors
+/// Those of `out`, when it is full.
+pub fn write_head(out: &mut impl Write, session: &Session) -> fmt::Result {
+    let clock = session.clock;
+    out.write_str(TYPES)?;
+    out.write_str("\ntrace {\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"")?;
+    write_uuid(out, &session.uuid)?;
+    out.write_str("\";\n\tbyte_order = ")?;
+    out.write_str(byte_order())?;
+    out.write_str(PACKET_HEADER)?;
+    out.write_str("env {\n\tdomain = \"")?;
+    out.write_str(if session.hosted { "ust" } else { "bare" })?;
+    out.write_str(TRACER)?;
+    for counter in session.counters.list() {
+        write_counter(out, counter)?;
+    }
+    out.write_str("};\n\nclock {\n\tname = kymo;\n\tuuid = \"")?;
+    write_uuid(out, &session.uuid)?;
+    out.write_str("\";\n\tdescription = \"clock of the traced system\";\n\tfreq = ")?;
+    write_number(out, clock.frequency_hz)?;
+    out.write_str(";\n\tprecision = 1;\n\toffset_s = ")?;
+    if clock.offset_seconds < 0 {
+        out.write_char('-')?;
+    }
+    write_number(out, clock.offset_seconds.unsigned_abs())?;
+    out.write_str(";\n\toffset = ")?;
+    write_number(out, clock.offset_ticks)?;
+    out.write_str(";\n\tabsolute = ")?;
+    out.write_str(if clock.absolute { "TRUE" } else { "FALSE" })?;
+    out.write_str(TIMES)?;
+    let is_there = |kind| session.samples || kind != ChannelKind::Samples;
+    for kind in ChannelKind::ALL.into_iter().filter(|&kind| is_there(kind)) {
+        out.write_str("stream {\n\tid = ")?;
+        write_number(out, kind as u64)?;
+        out.write_str(STREAM)?;
+    }
+    Ok(())
+}
+
+/// Readers recognise the format by these very first bytes.
+const TYPES: &str = "/* CTF 1.8 */
+
+typealias integer { size = 8; align = 8; signed = false; } := uint8_t;
+typealias integer { size = 8; align = 8; signed = true; } := int8_t;
+typealias integer { size = 8; align = 8; signed = false; base = 16; } := hex8_t;
+typealias integer { size = 16; align = 16; signed = false; } := uint16_t;
+typealias integer { size = 16; align = 16; signed = true; } := int16_t;
+typealias integer { size = 16; align = 16; signed = false; base = 16; } := hex16_t;
+typealias integer { size = 32; align = 32; signed = false; } := uint32_t;
+typealias integer { size = 32; align = 32; signed = true; } := int32_t;
+typealias integer { size = 32; align = 32; signed = false; base = 16; } := hex32_t;
+typealias integer { size = 64; align = 32; signed = false; } := uint64_t;
+typealias integer { size = 64; align = 32; signed = true; } := int64_t;
+typealias integer { size = 64; align = 32; signed = false; base = 16; } := hex64_t;
+typealias integer { size = 8; align = 8; signed = false; encoding = UTF8; } := utf8_t;
+typealias integer { size = 31; align = 32; signed = false; } := length_t;
+typealias integer { size = 1; align = 1; signed = false; } := flag_t;
+";
+
+/// From the byte order to the end of the trace's block.
+const PACKET_HEADER: &str = ";
+\tpacket.header := struct {
+\t\tuint32_t magic;
+\t\tuint8_t uuid[16];
+\t\tuint32_t stream_id;
+\t\tuint64_t stream_instance_id;
+\t};
+};
+
+";
+
+/// From the domain to the end of the tracer's version.
+const TRACER: &str = concat!(
+    "\";\n\ttracer_name = \"kymo\";\n\ttracer_major = ",
+    env!("CARGO_PKG_VERSION_MAJOR"),
+    ";\n\ttracer_minor = ",
+    env!("CARGO_PKG_VERSION_MINOR"),
+    ";\n"
+);
+
+/// From the end of the clock to the streams: the types with a time.
+const TIMES: &str = ";
+};
+
+typealias integer { size = 64; align = 32; signed = false; map = clock.kymo.value; } := time_t;
+typealias integer { size = 27; align = 1; signed = false; map = clock.kymo.value; } := low_time_t;
+
+";
+
+/// What follows the number of a stream. The compact header is that which readers know from LTTng,
+/// with a medium form between. The medium id is aligned to a bit: a larger alignment would move the
+/// structure, and with it the time in front of the id.
+const STREAM: &str = ";
+\tevent.header := struct {
+\t\tenum : integer { size = 5; align = 1; signed = false; } \
+{ compact = 1 ... 29, medium = 30, extended = 31 } id;
+\t\tvariant <id> {
+\t\t\tstruct { low_time_t timestamp; } compact;
+\t\t\tstruct { low_time_t timestamp; \
+integer { size = 32; align = 1; signed = false; } id; } medium;
+\t\t\tstruct { uint32_t id; time_t timestamp; } extended;
+\t\t} v;
+\t} align(32);
+\tpacket.context := struct {
+\t\ttime_t timestamp_begin;
+\t\ttime_t timestamp_end;
+\t\tuint64_t content_size;
+\t\tuint64_t packet_size;
+\t\tuint64_t packet_seq_num;
+\t\tuint64_t events_discarded;
+\t\tuint32_t cpu_id;
+\t};
+};
+
+";
+
+const _: () = assert!(
+    ID_BITS == 5 && TIME_BITS == 27,
+    "the texts above have these"
+);
+
 fn byte_order() -> &'static str {
     if cfg!(target_endian = "big") {
         "be"
     } else {
         "le"
     }
-}
-
-fn stream(out: &mut impl Write, kind: ChannelKind) -> fmt::Result {
-    writeln!(out, "stream {{\n\tid = {};", kind as u32)?;
-    // The compact header that readers know from LTTng, with a medium form between. The medium id is
-    // aligned to a bit: a larger alignment would move the structure, and with it the time in front
-    // of the id.
-    write!(
-        out,
-        "\tevent.header := struct {{\n\
-         \t\tenum : integer {{ size = {ID_BITS}; align = 1; signed = false; }} {{ compact = 1 ... 29, medium = 30, extended = 31 }} id;\n\
-         \t\tvariant <id> {{\n\
-         \t\t\tstruct {{ low_time_t timestamp; }} compact;\n\
-         \t\t\tstruct {{ low_time_t timestamp; integer {{ size = 32; align = 1; signed = false; }} id; }} medium;\n\
-         \t\t\tstruct {{ uint32_t id; time_t timestamp; }} extended;\n\
-         \t\t}} v;\n\
-         \t}} align(32);\n"
-    )?;
-    out.write_str(
-        "\tpacket.context := struct {\n\t\ttime_t timestamp_begin;\n\t\ttime_t timestamp_end;\n\t\tuint64_t content_size;\n\
-         \t\tuint64_t packet_size;\n\t\tuint64_t packet_seq_num;\n\t\tuint64_t events_discarded;\n\t\tuint32_t cpu_id;\n\t};\n};\n\n",
-    )
 }
 
 /// Writes what a counter is called and counts into the environment:
@@ -161,18 +186,21 @@ fn write_counter(out: &mut impl Write, counter: &CounterSchema) -> fmt::Result {
         doc,
         kind,
     } = counter;
-    let (kind, bits) = (kind.name(), usize::BITS);
-    write!(
-        out,
-        "\t{PREFIX}{id} = \"{name}: {kind} of {bits} bits, {unit}:"
-    )?;
-    for line in doc.lines() {
-        for char in line.chars() {
-            match char {
-                '"' | '\\' => write!(out, "\\{char}")?,
-                _ => out.write_char(char)?,
-            }
+    out.write_char('\t')?;
+    out.write_str(PREFIX)?;
+    write_number(out, (*id).into())?;
+    for part in [" = \"", name, ": ", kind.name(), " of "] {
+        out.write_str(part)?;
+    }
+    write_number(out, usize::BITS.into())?;
+    for part in [" bits, ", unit, ":"] {
+        out.write_str(part)?;
+    }
+    for char in doc.chars().filter(|char| !matches!(char, '\n' | '\r')) {
+        if matches!(char, '"' | '\\') {
+            out.write_char('\\')?;
         }
+        out.write_char(char)?;
     }
     out.write_str("\";\n")
 }
@@ -194,7 +222,12 @@ fn counter_number(out: &mut impl Write, kind: Kind, counters: Counters) -> fmt::
     out.write_str(if before == ", " { " }" } else { "uint32_t" })
 }
 
-fn write_event(out: &mut impl Write, event: &EventSchema, counters: Counters) -> fmt::Result {
+/// Writes the declaration of one event; `counters` are those whose names it tells, if it has a field
+/// with a counter's number.
+///
+/// # Errors
+/// Those of `out`, when it is full.
+pub fn write_event(out: &mut impl Write, event: &EventSchema, counters: Counters) -> fmt::Result {
     let counts = counts(event);
     writeln!(
         out,
@@ -264,20 +297,62 @@ fn type_name(out: &mut impl Write, ty: &FieldType) -> fmt::Result {
     }
 }
 
+/// Writes a number in decimal.
+///
+/// # Errors
+/// Those of `out`, when it is full.
+pub fn write_number(out: &mut impl Write, mut number: u64) -> fmt::Result {
+    // The digits of the largest number.
+    let mut digits = [0; 20];
+    let mut first = digits.len();
+    for (at, digit) in digits.iter_mut().enumerate().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+        first = at;
+        if number == 0 {
+            break;
+        }
+    }
+    for &digit in digits.iter().skip(first) {
+        out.write_char(digit.into())?;
+    }
+    Ok(())
+}
+
+fn write_uuid(out: &mut impl Write, uuid: &[u8; 16]) -> fmt::Result {
+    for (index, byte) in uuid.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            out.write_char('-')?;
+        }
+        for digit in [byte >> 4, byte & 15] {
+            let digit = char::from_digit(digit.into(), 16).ok_or(fmt::Error)?;
+            out.write_char(digit)?;
+        }
+    }
+    Ok(())
+}
+
 /// A UUID as text.
 #[derive(Clone, Copy, Debug)]
 pub struct Uuid(pub [u8; 16]);
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, byte) in self.0.iter().enumerate() {
-            let dash = if matches!(index, 4 | 6 | 8 | 10) {
-                "-"
-            } else {
-                ""
-            };
-            write!(f, "{dash}{byte:02x}")?;
+        write_uuid(f, &self.0)
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_formatter() {
+        for number in [0, 9, 10, 1_000_000_007, u64::MAX] {
+            let mut text = String::new();
+            write_number(&mut text, number).unwrap();
+            assert_eq!(text, number.to_string());
         }
-        Ok(())
     }
 }

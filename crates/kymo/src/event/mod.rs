@@ -1,11 +1,13 @@
 //! Events: declared once; encoder, metadata and sizes follow.
 
+mod declarations;
 mod field;
 mod schema;
 mod sequence;
 mod text;
 mod view;
 
+pub use declarations::{Declarations, Declared};
 pub use field::{Encoder, Field, FieldType, LENGTH_MASK};
 pub use schema::{EventSchema, FieldSchema, MAX_TAILS, Shape, Vocabulary};
 pub use sequence::Sequence;

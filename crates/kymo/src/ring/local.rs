@@ -99,20 +99,28 @@ const fn declared_id<R: RecordType>() -> u32 {
     }
 }
 
+/// Where the switch of an event stands: bytes from a CPU's first control block, and the bits of that
+/// byte. For code that is not Rust and tests it by itself.
+pub const fn switch_place(kind: ChannelKind, id: u32) -> (usize, u8) {
+    let place = switch(id);
+    let first = if place.more {
+        offset_of!(Control, on_more)
+    } else {
+        offset_of!(Control, on)
+    };
+    (
+        kind as usize * CONTROL_SIZE + first + place.byte,
+        place.mask,
+    )
+}
+
 /// The event's switch.
 #[derive(Debug)]
 pub struct Switch<R>(core::marker::PhantomData<R>);
 // SAFETY: `OFFSET` is the offset of a byte in `on` or `on_more`.
 unsafe impl<R: RecordType> ControlWord for Switch<R> {
-    const OFFSET: usize = {
-        let first = if switch(declared_id::<R>()).more {
-            offset_of!(Control, on_more)
-        } else {
-            offset_of!(Control, on)
-        };
-        R::CHANNEL as usize * CONTROL_SIZE + first + switch(declared_id::<R>()).byte
-    };
-    const MASK: u8 = switch(declared_id::<R>()).mask;
+    const OFFSET: usize = switch_place(R::CHANNEL, declared_id::<R>()).0;
+    const MASK: u8 = switch_place(R::CHANNEL, declared_id::<R>()).1;
 }
 
 /// Gives a pointer to this CPU's first control block, for platforms that keep one in their per-CPU

@@ -16,6 +16,18 @@ pub(crate) type Native = crate::sync::AtomicU64;
 #[cfg(target_pointer_width = "32")]
 pub(crate) type Native = crate::sync::AtomicU32;
 
+/// A quotient by a number of packets or bytes, which is never 0; without a panic if it were.
+#[inline]
+pub(crate) fn checked_div(number: u64, by: u64) -> u64 {
+    number.checked_div(by).unwrap_or(0)
+}
+
+/// The remainder of [`checked_div`].
+#[inline]
+pub(crate) fn checked_rem(number: u64, by: u64) -> u64 {
+    number.checked_rem(by).unwrap_or(0)
+}
+
 /// The number that two words stand for, loaded in this order, `high` first. The halves share bit
 /// 31, so that they tell whether the lower one was carried over meanwhile: no reader has to try
 /// again, and a dump of a machine that died between the two stores reads right.

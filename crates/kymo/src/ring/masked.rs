@@ -12,6 +12,7 @@ use super::layout::{
     TIME_BITS, compact_header,
 };
 use super::local::{Cursor, Epoch, Events, Limit, Local};
+use super::long::checked_rem;
 use super::payload::Payload;
 use super::slot::{Slot, word};
 use super::{Environment, Lost, RecordType, Reserve, name_epoch, step_back, without_ring};
@@ -38,12 +39,28 @@ impl<I: Interrupts> Reserve for Masked<I> {
     #[inline(always)]
     fn record<N: Environment, R: RecordType>(id: u32, payload: impl Payload) -> bool {
         let saved = I::mask();
-        write::<N, R, I, true>(id, payload, saved)
+        write::<N, R, I, true>(id, payload, saved, N::quick_clock)
     }
 
     #[inline(always)]
     unsafe fn record_masked<N: Environment, R: RecordType>(id: u32, payload: impl Payload) -> bool {
-        write::<N, R, I, false>(id, payload, 0)
+        write::<N, R, I, false>(id, payload, 0, N::quick_clock)
+    }
+}
+
+impl<I: Interrupts> Masked<I> {
+    /// [`record_masked`](Reserve::record_masked) with the time that the caller has read from the
+    /// environment's clock: for callers that are not Rust, whose clock is a function of theirs.
+    ///
+    /// # Safety
+    /// See there; interrupts have been masked since before the clock was read.
+    #[inline(always)]
+    pub(crate) unsafe fn record_at<N: Environment, R: RecordType>(
+        time: u64,
+        id: u32,
+        payload: impl Payload,
+    ) -> bool {
+        write::<N, R, I, false>(id, payload, 0, || time)
     }
 }
 
@@ -53,6 +70,7 @@ fn write<N: Environment, R: RecordType, I: Interrupts, const RESTORE: bool>(
     id: u32,
     payload: impl Payload,
     saved: usize,
+    clock: impl FnOnce() -> u64,
 ) -> bool {
     let header_words = if id < COMPACT_IDS { 1 } else { 2 };
     let Some(cpu) = N::Local::cpu() else {
@@ -64,7 +82,7 @@ fn write<N: Environment, R: RecordType, I: Interrupts, const RESTORE: bool>(
     // SAFETY: here and below, interrupts are masked, so the code stays on this CPU, and alone
     // there, until it is done.
     let at = unsafe { N::Local::load_word::<Cursor<R>>(cpu) };
-    let time = N::quick_clock();
+    let time = clock();
     // Both directions at once: a clock that stepped back and a window that ended take the slow
     // path. SAFETY: as above.
     if (time >> TIME_BITS) as usize != unsafe { N::Local::load_word::<Epoch<R>>(cpu) } {
@@ -320,7 +338,7 @@ pub(crate) fn begin(
     time: u64,
 ) {
     let packets = u64::from(control.packets.load(Relaxed));
-    let slot_address = ring_address + first_packet % packets * packet_size;
+    let slot_address = ring_address + checked_rem(first_packet, packets) * packet_size;
     // SAFETY: the caller (`start`) placed the ring at `ring_address` in the region.
     let slot = unsafe { Slot::at(slot_address) };
     slot.open(first_packet, time);

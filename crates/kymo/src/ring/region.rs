@@ -351,7 +351,9 @@ impl Plan {
         // Rings are aligned to the packet size as an address, so that a record's slot is found by
         // masking.
         let base = memory.base as usize;
-        let rings = (base + metadata + length.0).next_multiple_of(packet_size.max(64)) - base;
+        // A power of two.
+        let align = packet_size.max(64);
+        let rings = ((base + metadata + length.0 + align - 1) & !(align - 1)) - base;
         let packets: usize = ChannelKind::ALL
             .iter()
             .map(|&kind| config.packets_of(kind) as usize)

@@ -5,8 +5,12 @@
 
 use crate::sync::{AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// Sessions that can run at a time and be known.
-const PLACES: usize = 64;
+/// Sessions that can run at a time and be known: few where memory is scarce.
+const PLACES: usize = if cfg!(all(target_os = "none", target_pointer_width = "32")) {
+    4
+} else {
+    64
+};
 
 /// The regions' addresses; 0 in a free place. Whoever asks has claimed the `start`; a `stop` may
 /// free a place meanwhile.

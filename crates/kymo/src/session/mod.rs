@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 use crate::channel::{ChannelKind, ChannelSet};
 use crate::counter::Counters;
 use crate::ctf::tsdl;
-use crate::event::{Event, EventSchema, Shape, Vocabulary};
+use crate::event::{Declarations, Declared, Event, EventSchema, Shape, Vocabulary};
 use crate::platform::Platform;
 use crate::ring::config::{Config, Error};
 use crate::ring::layout::{Clock, Control, Overflow, switch};
@@ -27,22 +27,28 @@ const COUNTS: [EventSchema; 3] = [
 ];
 
 /// What a session's region says about its records.
-struct Described {
-    vocabulary: &'static Vocabulary,
+struct Described<'a, D> {
+    declarations: &'a D,
     clock: Clock,
     hosted: bool,
     channels: ChannelSet,
     counters: Counters,
 }
 
-impl Contents for Described {
+impl<D: Declarations> Described<'_, D> {
+    fn events(&self) -> impl Iterator<Item = Declared> {
+        let events = self.declarations.declared();
+        events.filter(|event| self.channels.has(event.channel))
+    }
+}
+
+impl<D: Declarations> Contents for Described<'_, D> {
     fn shapes(&self) -> impl Iterator<Item = (u32, Shape)> {
-        let events = self.vocabulary.events_of(self.channels);
-        events.map(|event| (event.id, event.shape()))
+        self.events().map(|event| (event.id, event.shape))
     }
 
     fn longest_record(&self) -> usize {
-        self.vocabulary.max_record_words(self.channels)
+        self.events().map(|event| event.words).max().unwrap_or(0)
     }
 
     fn counter_words(&self) -> u32 {
@@ -57,7 +63,7 @@ impl Contents for Described {
             samples: self.channels.samples,
             counters: self.counters,
         };
-        tsdl::write(out, &session, self.vocabulary)
+        self.declarations.write_metadata(&session, out)
     }
 }
 
@@ -98,6 +104,28 @@ impl<P: Platform> Tracer<P> {
         });
         Ok(session)
     }
+
+    /// [`start_with`](Self::start_with) for events that were not declared in Rust; names have to be
+    /// asked for, too.
+    ///
+    /// # Errors
+    /// See [`Error`]; nothing is recorded then.
+    pub fn start_declared(
+        memory: Memory,
+        config: &Config,
+        declarations: &impl Declarations,
+        is_on: impl Fn(&Declared) -> bool,
+    ) -> Result<Session<P>, Error> {
+        if !COMPILED_IN {
+            return Ok(Session::of_nothing(config));
+        }
+        let session = Session::open(memory, config, declarations)?;
+        for event in declarations.declared().filter(|event| is_on(event)) {
+            session.set_switch(event.channel, event.id, session.channels.has(event.channel));
+        }
+        session.begun();
+        Ok(session)
+    }
 }
 
 /// A session over one region. Dropping it changes nothing: recording goes on until
@@ -130,11 +158,11 @@ impl<P: Platform> Session<P> {
     pub(crate) fn open(
         memory: Memory,
         config: &Config,
-        vocabulary: &'static Vocabulary,
+        declarations: &impl Declarations,
     ) -> Result<Session<P>, Error> {
         let channels = config.channels();
         let described = Described {
-            vocabulary,
+            declarations,
             clock: config.clock,
             hosted: config.hosted,
             channels,
@@ -160,6 +188,11 @@ impl<P: Platform> Session<P> {
         for event in vocabulary.events().iter().filter(|event| is_on(event)) {
             self.set(event, true);
         }
+        self.begun();
+    }
+
+    /// Has the kernel's state recorded, now that events are on.
+    fn begun(&self) {
         if let Some(first) = self.first() {
             without_ring::begin(first);
         }

@@ -23,7 +23,7 @@ pub use walk::{Packet, Place};
 use core::mem::offset_of;
 
 use super::layout::{Consumer, Control, Overflow, PACKET_SIZES, SESSION_WORD, SLOT_HEADER_WORDS};
-use super::long::{join, split};
+use super::long::{checked_div, checked_rem, join, split};
 use super::slot::word;
 use super::source::{Consume, Outside, Source};
 use crate::channel::ChannelKind;
@@ -142,7 +142,7 @@ impl ChannelReader {
             return Ok(true);
         }
         let pos = self.load_control(source, offset_of!(Control, cursor))?;
-        let open = pos / u64::from(self.packet_size);
+        let open = checked_div(pos, self.packet_size.into());
         let committed = self.slot_word(source, open, word::COMMIT)? & 0xffff;
         let before = if open > self.first {
             self.slot_word(source, open - 1, word::COMMIT)? & 0xffff
@@ -192,7 +192,7 @@ impl ChannelReader {
     }
 
     fn slot(&self, number: u64) -> u64 {
-        self.ring + number % self.packets * u64::from(self.packet_size)
+        self.ring + checked_rem(number, self.packets) * u64::from(self.packet_size)
     }
 
     fn slot_word(&self, source: &impl Source, number: u64, index: usize) -> Result<u32, Outside> {
@@ -345,10 +345,11 @@ impl ChannelReader {
                 core::cmp::Ordering::Equal => {
                     let offset = cursor.wrapping_sub(self.ring_address);
                     let (slot, used) = (
-                        offset / u64::from(self.packet_size),
-                        offset % u64::from(self.packet_size),
+                        checked_div(offset, self.packet_size.into()),
+                        checked_rem(offset, self.packet_size.into()),
                     );
-                    if slot == self.next % self.packets && used as usize >= 4 * SLOT_HEADER_WORDS {
+                    let own = checked_rem(self.next, self.packets);
+                    if slot == own && used as usize >= 4 * SLOT_HEADER_WORDS {
                         Standing::Open(used as usize / 4)
                     } else if dead {
                         Standing::Nothing // It died while it opened the packet: no call had returned in it.
@@ -361,8 +362,8 @@ impl ChannelReader {
         let commit = self.slot_word(source, self.next, word::COMMIT)?;
         let committed = (commit & 0xffff) as usize;
         let pos = self.load_control(source, offset_of!(Control, cursor))?;
-        let open = pos / u64::from(self.packet_size);
-        let used = (pos % u64::from(self.packet_size)) as usize / 4;
+        let open = checked_div(pos, self.packet_size.into());
+        let used = checked_rem(pos, self.packet_size.into()) as usize / 4;
         Ok(match self.next.cmp(&open) {
             core::cmp::Ordering::Greater => Standing::Nothing,
             core::cmp::Ordering::Less if committed == full => {

@@ -41,7 +41,7 @@ struct Package {
 }
 
 /// Packages to run kernels and to check their traces.
-const RUN: [Package; 6] = [
+const RUN: [Package; 8] = [
     Package {
         name: "qemu-system-misc",
         sign: "qemu-system-riscv64",
@@ -65,6 +65,15 @@ const RUN: [Package; 6] = [
     Package {
         name: "binutils-riscv64-unknown-elf",
         sign: "riscv64-unknown-elf-objdump",
+    },
+    // Kernels in C, and programs that include the header of the library for them.
+    Package {
+        name: "gcc-riscv64-unknown-elf",
+        sign: "riscv64-unknown-elf-gcc",
+    },
+    Package {
+        name: "g++",
+        sign: "c++",
     },
 ];
 
@@ -214,6 +223,11 @@ pub(crate) fn toolchain() -> Result<Toolchain> {
             "KYMO_TOOLCHAIN is rustup or debian, not \"{other}\"."
         ))),
     }
+}
+
+/// Installs Debian's tool chain.
+pub(crate) fn debian() -> Result<()> {
+    install(&BUILD)
 }
 
 /// Adds the targets to the current tool chain; returns whether it has them.

@@ -362,6 +362,8 @@ fn babeltrace2() -> Result<()> {
         "kymo-ctf",
         "-p",
         "kymo-cli",
+        "-p",
+        "kymo-c",
         "--",
         "--ignored",
     ];

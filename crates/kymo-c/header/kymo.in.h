@@ -1,0 +1,501 @@
+/* Kymo for kernels in C: what the kernel gives, calls and may declare.
+ *
+ * Made from the declarations of the library's events by a test, which fails where this file says
+ * something else:
+ *     KYMO_BLESS=1 cargo test -p kymo-c --test header
+ *
+ * The kernel
+ * 1. defines the five functions kymo_port_*, and the memory with KYMO_MEMORY,
+ * 2. calls kymo_start, kymo_read, kymo_stop and kymo_finish,
+ * 3. calls kymo_sched_switch and the other events' functions where these things happen,
+ * 4. declares events of its own with KYMO_EVENTS, if it wants some.
+ *
+ * With KYMO_OFF defined, nothing of all this is left in the object code: arguments of the events'
+ * functions are type-checked and not evaluated, and kymo_start returns -KYMO_EOPNOTSUPP. Arguments
+ * should have no side effects: whether they are evaluated is not said otherwise, either.
+ *
+ * Needs C99 (with C11 or C++11 more is checked when the code is compiled), and no C library. */
+#ifndef KYMO_H
+#define KYMO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "Kymo runs on little-endian processors so far"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define KYMO_INLINE static inline __attribute__((unused, always_inline))
+#define KYMO_RARE(condition) __builtin_expect(!!(condition), 0)
+#define KYMO_ALIGNED(bytes) __attribute__((aligned(bytes)))
+#else
+#define KYMO_INLINE static inline
+#define KYMO_RARE(condition) (condition)
+#define KYMO_ALIGNED(bytes) _Alignas(bytes)
+#endif
+
+/* Holds at file scope, and ends itself. */
+#if defined(__cplusplus)
+#define KYMO_ASSERT(condition, why) static_assert(condition, why);
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define KYMO_ASSERT(condition, why) _Static_assert(condition, why);
+#else
+#define KYMO_ASSERT(condition, why)
+#endif
+
+/* ---- What the kernel defines ---- */
+
+/* The clock, in ticks of kymo_port_frequency: 64 bits that do not wrap. A step back is clamped and
+ * counted. Called with interrupts masked, and in every record: keep it short. It records nothing. */
+uint64_t kymo_port_clock(void);
+
+/* Ticks a second. kymo_start asks once, and refuses to start while it is 0. */
+uint64_t kymo_port_frequency(void);
+
+/* The number of this CPU, from 0. A library that was built for one CPU does not ask. Called with
+ * interrupts masked. It records nothing. */
+uint32_t kymo_port_cpu(void);
+
+/* Masks the interrupts of this CPU; returns what kymo_port_unmask needs. Whatever may record an
+ * event must be kept off this CPU until then: interrupts, and with them other threads. NMIs must
+ * record nothing. Also a barrier for the compiler, as any function in another file is. */
+uintptr_t kymo_port_mask(void);
+
+/* Puts back what kymo_port_mask found. */
+void kymo_port_unmask(uintptr_t saved);
+
+/* What the functions ..._masked read the clock with, for kernels that have a cheaper way than a
+ * function: define it before this file is included. */
+#ifndef KYMO_CLOCK
+#define KYMO_CLOCK() kymo_port_clock()
+#endif
+
+/* The memory to record into: KYMO_MEMORY(cpus, bytes) stands once, in one C file, at file scope.
+ * It must be zero when the first event may be recorded, as static data are; it need not be part of
+ * the image. */
+extern uint8_t kymo_memory[];
+extern const size_t kymo_memory_size;
+extern const uint32_t kymo_memory_cpus;
+
+#ifdef KYMO_OFF
+#define KYMO_MEMORY(cpus, bytes) KYMO_ASSERT((cpus) > 0 && (bytes) > 0, "numbers")
+#else
+#define KYMO_MEMORY(cpus, bytes)                                                  \
+    KYMO_ASSERT((bytes) >= 12288, "the smallest memory is 12 KiB")                \
+    KYMO_ALIGNED(4096) uint8_t kymo_memory[(bytes)];                              \
+    const size_t kymo_memory_size = (bytes);                                      \
+    const uint32_t kymo_memory_cpus = (cpus);
+#endif
+
+/* Bytes that are enough for this many CPUs, each with `packets` packets of `packet_size` bytes for
+ * events and eight for names, all events of the vocabulary, and 4 KiB of declarations of the
+ * kernel's own. With fewer events, less is enough: kymo_memory_needed tells. */
+#define KYMO_REGION_SIZE(cpus, packets, packet_size)                              \
+    ((size_t)@FIXED@ + (packet_size) +                                            \
+     (size_t)(cpus) * (@PER_CPU@ + ((size_t)(packets) + 8) * (packet_size)))
+
+/* ---- Errors: a call that is refused returns one of these, negated, and has changed nothing ---- */
+
+enum kymo_error {
+@ERRORS@
+};
+
+/* ---- The session ---- */
+
+/* An event of the kernel's own; see KYMO_EVENT_TABLE. */
+struct kymo_event {
+    uint32_t id;
+    const char *name;
+    const char *fields;
+};
+
+/* A full ring reuses its oldest packet: a flight recorder. Without it, new events are dropped and
+ * counted, until kymo_read has taken a packet. */
+#define KYMO_ROLLING 1u
+/* A host reads the memory of the machine, and frees packets; kymo_read frees none. */
+#define KYMO_HOST_READS 2u
+
+/* What is recorded, and where to. All zero is a configuration: everything, on all CPUs. */
+struct kymo_config {
+    uint32_t flags;         /* of KYMO_ROLLING and KYMO_HOST_READS */
+    uint32_t cpus;          /* CPUs that record; 0: those of KYMO_MEMORY */
+    uint32_t packet_size;   /* bytes, a power of two from 256 to 131072; 0: 1024 */
+    uint32_t packets;       /* of each CPU's events, 4 at least; 0: as many as fit */
+    uint32_t names_packets; /* of each CPU's names, 4 at least; 0: 4 */
+    uint32_t events_count;  /* ids in events */
+    uint32_t own_count;     /* events in own */
+    uint32_t reserved;      /* 0 */
+    int64_t epoch_seconds;  /* from 1970-01-01 to tick 0; 0: not known */
+    uint64_t seed;          /* tells two runs apart: any number */
+    uint64_t phys;          /* physical address of the memory; 0: addresses are physical */
+    const uint8_t *build_id;        /* 20 bytes, or NULL */
+    const uint16_t *events;         /* KYMO_ID_... of the events to record, or NULL for all */
+    const struct kymo_event *own;   /* the kernel's own events, or NULL */
+    /* Records the names and states of all threads, locks and interrupts that exist, or NULL. */
+    void (*dump_state)(void);
+    /* Returns when every CPU has left the record that it was in: for example, each has answered
+     * an interrupt. Needed for more than one CPU. */
+    void (*synchronize)(void);
+};
+
+#ifndef KYMO_OFF
+
+/* Begins to record. The tables of `config` must stay. Returns the number of channels, from 0 on;
+ * each is a file of the trace. */
+int32_t kymo_start(const struct kymo_config *config);
+
+/* Copies what is new in a channel to `buffer`: one packet of its file, or a part of the metadata.
+ * Returns its bytes, 0 where there is nothing new. `buffer` is aligned to 4 bytes, and has
+ * kymo_buffer_size bytes at least. All that is read of a channel, in order, is its file. Works from
+ * kymo_start to kymo_finish; while recording, a packet that is being written is read up to its last
+ * record. */
+int32_t kymo_read(uint32_t channel, void *buffer, size_t size);
+
+/* The least size of a buffer of kymo_read, in bytes. */
+int32_t kymo_buffer_size(void);
+
+/* Writes the name of a channel's file with a NUL: "metadata", "names_0", "events_0", ... Returns its
+ * length without the NUL; 16 bytes are enough. */
+int32_t kymo_channel_name(uint32_t channel, char *name, size_t size);
+
+/* Switches an event of the session off, or on again: its KYMO_ID_..., or the id of one of the
+ * kernel's own. */
+int32_t kymo_switch(uint32_t id, bool on);
+
+/* Calls dump_state again: for a flight recorder, before kymo_stop. */
+int32_t kymo_snapshot(void);
+
+/* Stops recording, and returns when nobody is inside a record. What was recorded can be read. */
+int32_t kymo_stop(void);
+
+/* Stops, if that was not done, and gives up what was recorded: kymo_start may begin anew. */
+int32_t kymo_finish(void);
+
+/* Bytes of memory that the last kymo_start needed which returned -KYMO_ENOMEM. */
+size_t kymo_memory_needed(void);
+
+#else
+
+KYMO_INLINE int32_t kymo_start(const struct kymo_config *config) {
+    (void)config;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_read(uint32_t channel, void *buffer, size_t size) {
+    (void)channel, (void)buffer, (void)size;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_buffer_size(void) { return -KYMO_EOPNOTSUPP; }
+KYMO_INLINE int32_t kymo_channel_name(uint32_t channel, char *name, size_t size) {
+    (void)channel, (void)name, (void)size;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_switch(uint32_t id, bool on) {
+    (void)id, (void)on;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_snapshot(void) { return -KYMO_EOPNOTSUPP; }
+KYMO_INLINE int32_t kymo_stop(void) { return -KYMO_EOPNOTSUPP; }
+KYMO_INLINE int32_t kymo_finish(void) { return -KYMO_EOPNOTSUPP; }
+KYMO_INLINE size_t kymo_memory_needed(void) { return 0; }
+
+#endif
+
+/* ---- How events are recorded: for the macros and functions below, not for kernels ---- */
+
+#ifndef KYMO_OFF
+
+void kymo_record_0(uint32_t id);
+void kymo_record_1(uint32_t id, uint32_t a);
+void kymo_record_2(uint32_t id, uint32_t a, uint32_t b);
+void kymo_record_3(uint32_t id, uint32_t a, uint32_t b, uint32_t c);
+void kymo_record_4(uint32_t id, uint32_t a, uint32_t b, uint32_t c, uint32_t d);
+void kymo_record_0_masked(uint64_t time, uint32_t id);
+void kymo_record_1_masked(uint64_t time, uint32_t id, uint32_t a);
+void kymo_record_2_masked(uint64_t time, uint32_t id, uint32_t a, uint32_t b);
+void kymo_record_3_masked(uint64_t time, uint32_t id, uint32_t a, uint32_t b, uint32_t c);
+void kymo_record_4_masked(uint64_t time, uint32_t id, uint32_t a, uint32_t b, uint32_t c,
+                          uint32_t d);
+void kymo_record_words(uint32_t id, const uint32_t *words, uint32_t count);
+void kymo_record_words_masked(uint64_t time, uint32_t id, const uint32_t *words, uint32_t count);
+void kymo_record_name(uint32_t id, const uint32_t *words, uint32_t count);
+uint32_t kymo_put_text(uint32_t *words, uint32_t at, const char *text, size_t size, uint32_t max);
+
+/* Whether an event is on: one byte of the first CPU's control blocks. */
+#define KYMO_BYTE_(at) (*(const volatile uint8_t *)&kymo_memory[at])
+#define KYMO_EVENT_ON_(id)                                                        \
+    KYMO_RARE((id) < 30u ? KYMO_BYTE_(@EVENTS_ON@u + (id))                        \
+                         : KYMO_BYTE_(@EVENTS_MORE@u + (id) / 8u) & (1u << (id) % 8u))
+#define KYMO_NAME_ON_(id)                                                         \
+    KYMO_RARE(KYMO_BYTE_(@NAMES_MORE@u + (id) / 8u) & (1u << (id) % 8u))
+
+/* Puts a field of 1, 2 or 4 bytes at its place; gives the place behind it. */
+KYMO_INLINE uint32_t kymo_put_(uint32_t *words, uint32_t at, uint32_t value, uint32_t bytes) {
+    at = (at + bytes - 1u) & ~(bytes - 1u);
+    if (at % 4u == 0u)
+        words[at / 4u] = value;
+    else
+        words[at / 4u] |= value << (8u * (at % 4u));
+    return at + bytes;
+}
+KYMO_INLINE uint32_t kymo_put_64_(uint32_t *words, uint32_t at, uint64_t value) {
+    at = kymo_put_(words, at, (uint32_t)value, 4u);
+    return kymo_put_(words, at, (uint32_t)(value >> 32), 4u);
+}
+
+KYMO_INLINE void kymo_record_(uint32_t id, const uint32_t *words, uint32_t count) {
+    if (id >= 30u)
+        kymo_record_words(id, words, count);
+    else if (count == 0u)
+        kymo_record_0(id);
+    else if (count == 1u)
+        kymo_record_1(id, words[0]);
+    else if (count == 2u)
+        kymo_record_2(id, words[0], words[1]);
+    else if (count == 3u)
+        kymo_record_3(id, words[0], words[1], words[2]);
+    else if (count == 4u)
+        kymo_record_4(id, words[0], words[1], words[2], words[3]);
+    else
+        kymo_record_words(id, words, count);
+}
+KYMO_INLINE void kymo_record_masked_(uint32_t id, const uint32_t *words, uint32_t count) {
+    const uint64_t time = KYMO_CLOCK();
+    if (id >= 30u)
+        kymo_record_words_masked(time, id, words, count);
+    else if (count == 0u)
+        kymo_record_0_masked(time, id);
+    else if (count == 1u)
+        kymo_record_1_masked(time, id, words[0]);
+    else if (count == 2u)
+        kymo_record_2_masked(time, id, words[0], words[1]);
+    else if (count == 3u)
+        kymo_record_3_masked(time, id, words[0], words[1], words[2]);
+    else if (count == 4u)
+        kymo_record_4_masked(time, id, words[0], words[1], words[2], words[3]);
+    else
+        kymo_record_words_masked(time, id, words, count);
+}
+
+#endif
+
+/* Calls an event's function: KYMO_TRACE(trace_block_done(sector, error)). With KYMO_OFF the call is
+ * type-checked and nothing in it is evaluated. For events of the kernel's own; those of the
+ * vocabulary do so by themselves. */
+#ifdef KYMO_OFF
+#define KYMO_TRACE(call) ((void)sizeof((call), 0))
+#else
+#define KYMO_TRACE(call) (call)
+#endif
+
+/* ---- The vocabulary: types ---- */
+
+/* Most bytes of a name. Longer ones are cut, at the end of a character, and marked as cut. */
+#define KYMO_NAME_BYTES @NAME_BYTES@u
+/* The size of a text that ends with a NUL, wherever that is. A name in an array without one is
+ * given with the array's size. */
+#define KYMO_TO_NUL ((size_t)-1)
+
+@TYPES@
+/* The idle thread of the CPU that records the event. */
+#define KYMO_TID_IDLE ((kymo_tid)0u)
+/* A thread that the kernel does not know at this place. */
+#define KYMO_TID_UNKNOWN ((kymo_tid)UINT32_MAX)
+/* A CPU that the kernel does not know at this place, or none in particular. */
+#define KYMO_CPU_UNKNOWN ((kymo_cpu)UINT32_MAX)
+
+@ENUMS@
+/* The ids of the vocabulary's events. */
+enum kymo_id {
+@IDS@
+};
+
+/* ---- The vocabulary: one function an event ----
+ *
+ * An event that is off costs a load, a test and a branch. The functions ..._masked are for places
+ * where interrupts are masked already: interrupt handlers, schedulers. They cost less. */
+
+@FUNCTIONS@
+/* ---- Events of the kernel's own ----
+ *
+ * Declared once, by a list of macros:
+ *
+ *     #define BLOCK_DONE(FIELD) FIELD(u64, sector) FIELD(i32, error)
+ *     #define MY_EVENTS(EVENT, BARE) EVENT(21, block_done, BLOCK_DONE) BARE(22, watchdog)
+ *     KYMO_EVENTS(MY_EVENTS)
+ *
+ * defines trace_block_done(sector, error), trace_watchdog(), and both with _masked. In one C file
+ *
+ *     KYMO_EVENT_TABLE(my_events, MY_EVENTS)
+ *
+ * defines the table that KYMO_OWN(config, my_events) puts into the configuration. An event has any number of
+ * fields up to 64; a BARE one has none. Ids are 21 to 29 (records of one word and the fields) or
+ * 1000 to 2047 (two words). Types of fields: u8 u16 u32 u64, i8 i16 i32 i64, x8 x16 x32 x64 (shown
+ * in hexadecimal), flag, and text, of which at most 4 stand behind all others; a text takes two
+ * arguments, as a name does. */
+
+#define KYMO_REST_(first, ...) __VA_ARGS__
+#define KYMO_REST(...) KYMO_REST_(__VA_ARGS__)
+
+#define KYMO_PARAMETER_u8(name) uint8_t name
+#define KYMO_PARAMETER_u16(name) uint16_t name
+#define KYMO_PARAMETER_u32(name) uint32_t name
+#define KYMO_PARAMETER_u64(name) uint64_t name
+#define KYMO_PARAMETER_i8(name) int8_t name
+#define KYMO_PARAMETER_i16(name) int16_t name
+#define KYMO_PARAMETER_i32(name) int32_t name
+#define KYMO_PARAMETER_i64(name) int64_t name
+#define KYMO_PARAMETER_x8(name) uint8_t name
+#define KYMO_PARAMETER_x16(name) uint16_t name
+#define KYMO_PARAMETER_x32(name) uint32_t name
+#define KYMO_PARAMETER_x64(name) uint64_t name
+#define KYMO_PARAMETER_flag(name) bool name
+#define KYMO_PARAMETER_text(name) const char *name, size_t name##_size
+#define KYMO_PARAMETER(type, name) , KYMO_PARAMETER_##type(name)
+
+#ifndef KYMO_OFF
+
+#define KYMO_PUT_u8(name) kymo_at = kymo_put_(kymo_words, kymo_at, name, 1u);
+#define KYMO_PUT_u16(name) kymo_at = kymo_put_(kymo_words, kymo_at, name, 2u);
+#define KYMO_PUT_u32(name) kymo_at = kymo_put_(kymo_words, kymo_at, name, 4u);
+#define KYMO_PUT_u64(name) kymo_at = kymo_put_64_(kymo_words, kymo_at, name);
+#define KYMO_PUT_i8(name) kymo_at = kymo_put_(kymo_words, kymo_at, (uint8_t)name, 1u);
+#define KYMO_PUT_i16(name) kymo_at = kymo_put_(kymo_words, kymo_at, (uint16_t)name, 2u);
+#define KYMO_PUT_i32(name) kymo_at = kymo_put_(kymo_words, kymo_at, (uint32_t)name, 4u);
+#define KYMO_PUT_i64(name) kymo_at = kymo_put_64_(kymo_words, kymo_at, (uint64_t)name);
+#define KYMO_PUT_x8(name) KYMO_PUT_u8(name)
+#define KYMO_PUT_x16(name) KYMO_PUT_u16(name)
+#define KYMO_PUT_x32(name) KYMO_PUT_u32(name)
+#define KYMO_PUT_x64(name) KYMO_PUT_u64(name)
+#define KYMO_PUT_flag(name) kymo_at = kymo_put_(kymo_words, kymo_at, name ? 1u : 0u, 1u);
+#define KYMO_PUT_text(name)                                                       \
+    kymo_at = 4u * kymo_put_text(kymo_words, (kymo_at + 3u) / 4u, name, name##_size, \
+                                 KYMO_NAME_BYTES);
+#define KYMO_PUT(type, name) KYMO_PUT_##type(name)
+
+#define KYMO_ROOM_u8 1
+#define KYMO_ROOM_u16 1
+#define KYMO_ROOM_u32 1
+#define KYMO_ROOM_u64 2
+#define KYMO_ROOM_i8 1
+#define KYMO_ROOM_i16 1
+#define KYMO_ROOM_i32 1
+#define KYMO_ROOM_i64 2
+#define KYMO_ROOM_x8 1
+#define KYMO_ROOM_x16 1
+#define KYMO_ROOM_x32 1
+#define KYMO_ROOM_x64 2
+#define KYMO_ROOM_flag 1
+#define KYMO_ROOM_text (1 + KYMO_NAME_BYTES / 4)
+#define KYMO_ROOM(type, name) +KYMO_ROOM_##type
+
+#define KYMO_FUNCTIONS_(id, name, FIELDS)                                         \
+    KYMO_ASSERT_ID_(id)                                                           \
+    KYMO_INLINE void trace_##name(KYMO_REST(0 FIELDS(KYMO_PARAMETER))) {          \
+        if (KYMO_EVENT_ON_((uint32_t)(id))) {                                     \
+            uint32_t kymo_words[0 FIELDS(KYMO_ROOM)];                             \
+            uint32_t kymo_at = 0;                                                 \
+            FIELDS(KYMO_PUT)                                                      \
+            kymo_record_(id, kymo_words, (kymo_at + 3u) / 4u);                    \
+        }                                                                         \
+    }                                                                             \
+    KYMO_INLINE void trace_##name##_masked(KYMO_REST(0 FIELDS(KYMO_PARAMETER))) { \
+        if (KYMO_EVENT_ON_((uint32_t)(id))) {                                     \
+            uint32_t kymo_words[0 FIELDS(KYMO_ROOM)];                             \
+            uint32_t kymo_at = 0;                                                 \
+            FIELDS(KYMO_PUT)                                                      \
+            kymo_record_masked_(id, kymo_words, (kymo_at + 3u) / 4u);             \
+        }                                                                         \
+    }
+#define KYMO_BARE_FUNCTIONS_(id, name)                                            \
+    KYMO_ASSERT_ID_(id)                                                           \
+    KYMO_INLINE void trace_##name(void) {                                         \
+        if (KYMO_EVENT_ON_((uint32_t)(id))) {                                     \
+            const uint32_t kymo_none = 0;                                         \
+            kymo_record_(id, &kymo_none, 0u);                                     \
+        }                                                                         \
+    }                                                                             \
+    KYMO_INLINE void trace_##name##_masked(void) {                                \
+        if (KYMO_EVENT_ON_((uint32_t)(id))) {                                     \
+            const uint32_t kymo_none = 0;                                         \
+            kymo_record_masked_(id, &kymo_none, 0u);                              \
+        }                                                                         \
+    }
+
+#define KYMO_FIELD_(type, name) #type " " #name ";"
+#define KYMO_ENTRY_(id, name, FIELDS) {id, #name, "" FIELDS(KYMO_FIELD_)},
+#define KYMO_BARE_ENTRY_(id, name) {id, #name, ""},
+
+#define KYMO_EVENT_TABLE(table, LIST)                                             \
+    static const struct kymo_event table[] = {LIST(KYMO_ENTRY_, KYMO_BARE_ENTRY_)};
+
+#else
+
+#define KYMO_UNUSED_text(name) (void)name##_size;
+#define KYMO_UNUSED_u8(name)
+#define KYMO_UNUSED_u16(name)
+#define KYMO_UNUSED_u32(name)
+#define KYMO_UNUSED_u64(name)
+#define KYMO_UNUSED_i8(name)
+#define KYMO_UNUSED_i16(name)
+#define KYMO_UNUSED_i32(name)
+#define KYMO_UNUSED_i64(name)
+#define KYMO_UNUSED_x8(name)
+#define KYMO_UNUSED_x16(name)
+#define KYMO_UNUSED_x32(name)
+#define KYMO_UNUSED_x64(name)
+#define KYMO_UNUSED_flag(name)
+#define KYMO_UNUSED(type, name) (void)name; KYMO_UNUSED_##type(name)
+
+#define KYMO_FUNCTIONS_(id, name, FIELDS)                                         \
+    KYMO_ASSERT_ID_(id)                                                           \
+    KYMO_INLINE void trace_##name(KYMO_REST(0 FIELDS(KYMO_PARAMETER))) {          \
+        FIELDS(KYMO_UNUSED)                                                       \
+    }                                                                             \
+    KYMO_INLINE void trace_##name##_masked(KYMO_REST(0 FIELDS(KYMO_PARAMETER))) { \
+        FIELDS(KYMO_UNUSED)                                                       \
+    }
+#define KYMO_BARE_FUNCTIONS_(id, name)                                            \
+    KYMO_ASSERT_ID_(id)                                                           \
+    KYMO_INLINE void trace_##name(void) {}                                        \
+    KYMO_INLINE void trace_##name##_masked(void) {}
+
+#define KYMO_EVENT_TABLE(table, LIST)                                             \
+    static const struct kymo_event table[] = {{0, 0, 0}};
+
+#endif
+
+#define KYMO_ASSERT_ID_(id)                                                       \
+    KYMO_ASSERT(((id) >= 21 && (id) <= 29) || ((id) >= 1000 && (id) <= 2047),     \
+                "the ids of a kernel's own events are 21 to 29 and 1000 to 2047")
+
+/* Two events with one id do not compile: their cases are the same. */
+#define KYMO_CASE_(id, name, FIELDS) case (id):
+#define KYMO_BARE_CASE_(id, name) case (id):
+
+/* Defines the functions of the kernel's own events, in every file that records them. */
+#define KYMO_EVENTS(LIST)                                                         \
+    LIST(KYMO_FUNCTIONS_, KYMO_BARE_FUNCTIONS_)                                   \
+    KYMO_INLINE bool kymo_is_in_##LIST(uint32_t id) {                             \
+        switch (id) {                                                             \
+            LIST(KYMO_CASE_, KYMO_BARE_CASE_)                                     \
+            return true;                                                          \
+        default:                                                                  \
+            return false;                                                         \
+        }                                                                         \
+    }
+
+/* Puts a table into a configuration. */
+#define KYMO_OWN(config, table)                                                   \
+    ((config).own = (table), (config).own_count = sizeof(table) / sizeof((table)[0]))
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,2476 @@
+/* Kymo for kernels in C: what the kernel gives, calls and may declare.
+ *
+ * Made from the declarations of the library's events by a test, which fails where this file says
+ * something else:
+ *     KYMO_BLESS=1 cargo test -p kymo-c --test header
+ *
+ * The kernel
+ * 1. defines the five functions kymo_port_*, and the memory with KYMO_MEMORY,
+ * 2. calls kymo_start, kymo_read, kymo_stop and kymo_finish,
+ * 3. calls kymo_sched_switch and the other events' functions where these things happen,
+ * 4. declares events of its own with KYMO_EVENTS, if it wants some.
+ *
+ * With KYMO_OFF defined, nothing of all this is left in the object code: arguments of the events'
+ * functions are type-checked and not evaluated, and kymo_start returns -KYMO_EOPNOTSUPP. Arguments
+ * should have no side effects: whether they are evaluated is not said otherwise, either.
+ *
+ * Needs C99 (with C11 or C++11 more is checked when the code is compiled), and no C library. */
+#ifndef KYMO_H
+#define KYMO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "Kymo runs on little-endian processors so far"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define KYMO_INLINE static inline __attribute__((unused, always_inline))
+#define KYMO_RARE(condition) __builtin_expect(!!(condition), 0)
+#define KYMO_ALIGNED(bytes) __attribute__((aligned(bytes)))
+#else
+#define KYMO_INLINE static inline
+#define KYMO_RARE(condition) (condition)
+#define KYMO_ALIGNED(bytes) _Alignas(bytes)
+#endif
+
+/* Holds at file scope, and ends itself. */
+#if defined(__cplusplus)
+#define KYMO_ASSERT(condition, why) static_assert(condition, why);
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define KYMO_ASSERT(condition, why) _Static_assert(condition, why);
+#else
+#define KYMO_ASSERT(condition, why)
+#endif
+
+/* ---- What the kernel defines ---- */
+
+/* The clock, in ticks of kymo_port_frequency: 64 bits that do not wrap. A step back is clamped and
+ * counted. Called with interrupts masked, and in every record: keep it short. It records nothing. */
+uint64_t kymo_port_clock(void);
+
+/* Ticks a second. kymo_start asks once, and refuses to start while it is 0. */
+uint64_t kymo_port_frequency(void);
+
+/* The number of this CPU, from 0. A library that was built for one CPU does not ask. Called with
+ * interrupts masked. It records nothing. */
+uint32_t kymo_port_cpu(void);
+
+/* Masks the interrupts of this CPU; returns what kymo_port_unmask needs. Whatever may record an
+ * event must be kept off this CPU until then: interrupts, and with them other threads. NMIs must
+ * record nothing. Also a barrier for the compiler, as any function in another file is. */
+uintptr_t kymo_port_mask(void);
+
+/* Puts back what kymo_port_mask found. */
+void kymo_port_unmask(uintptr_t saved);
+
+/* What the functions ..._masked read the clock with, for kernels that have a cheaper way than a
+ * function: define it before this file is included. */
+#ifndef KYMO_CLOCK
+#define KYMO_CLOCK() kymo_port_clock()
+#endif
+
+/* The memory to record into: KYMO_MEMORY(cpus, bytes) stands once, in one C file, at file scope.
+ * It must be zero when the first event may be recorded, as static data are; it need not be part of
+ * the image. */
+extern uint8_t kymo_memory[];
+extern const size_t kymo_memory_size;
+extern const uint32_t kymo_memory_cpus;
+
+#ifdef KYMO_OFF
+#define KYMO_MEMORY(cpus, bytes) KYMO_ASSERT((cpus) > 0 && (bytes) > 0, "numbers")
+#else
+#define KYMO_MEMORY(cpus, bytes)                                                  \
+    KYMO_ASSERT((bytes) >= 12288, "the smallest memory is 12 KiB")                \
+    KYMO_ALIGNED(4096) uint8_t kymo_memory[(bytes)];                              \
+    const size_t kymo_memory_size = (bytes);                                      \
+    const uint32_t kymo_memory_cpus = (cpus);
+#endif
+
+/* Bytes that are enough for this many CPUs, each with `packets` packets of `packet_size` bytes for
+ * events and eight for names, all events of the vocabulary, and 4 KiB of declarations of the
+ * kernel's own. With fewer events, less is enough: kymo_memory_needed tells. */
+#define KYMO_REGION_SIZE(cpus, packets, packet_size)                              \
+    ((size_t)20480 + (packet_size) +                                            \
+     (size_t)(cpus) * (3008 + ((size_t)(packets) + 8) * (packet_size)))
+
+/* ---- Errors: a call that is refused returns one of these, negated, and has changed nothing ---- */
+
+enum kymo_error {
+    /* A pointer is null or not aligned. */
+    KYMO_EFAULT = 14,
+    /* The library was left out: `KYMO_OFF`. */
+    KYMO_EOPNOTSUPP = 95,
+    /* An unknown flag, channel or event, a number out of range, a buffer that is too small, or a
+     * call that does not fit the state. */
+    KYMO_EINVAL = 22,
+    /* An event of the kernel's own has an id that is not the kernel's: 21 to 29, or 1000 to
+     * 2047. */
+    KYMO_ERANGE = 34,
+    /* Two events of the kernel's own have the same id, or an event has the name of another one. */
+    KYMO_EEXIST = 17,
+    /* An event of the kernel's own has too many fields, or too long ones. */
+    KYMO_E2BIG = 7,
+    /* The declaration of an event of the kernel's own is not well-formed: a name that is no
+     * identifier, an unknown type, or a field behind a text. */
+    KYMO_EPROTO = 71,
+    /* A session is starting, runs, or is stopped and not finished. */
+    KYMO_EINPROGRESS = 115,
+    /* The frequency of the clock is not known yet: it is 0. */
+    KYMO_EAGAIN = 11,
+    /* The memory is too small: `kymo_memory_needed` tells how much is needed. */
+    KYMO_ENOMEM = 12,
+    /* Another call is at work: try again. */
+    KYMO_EBUSY = 16
+};
+
+/* ---- The session ---- */
+
+/* An event of the kernel's own; see KYMO_EVENT_TABLE. */
+struct kymo_event {
+    uint32_t id;
+    const char *name;
+    const char *fields;
+};
+
+/* A full ring reuses its oldest packet: a flight recorder. Without it, new events are dropped and
+ * counted, until kymo_read has taken a packet. */
+#define KYMO_ROLLING 1u
+/* A host reads the memory of the machine, and frees packets; kymo_read frees none. */
+#define KYMO_HOST_READS 2u
+
+/* What is recorded, and where to. All zero is a configuration: everything, on all CPUs. */
+struct kymo_config {
+    uint32_t flags;         /* of KYMO_ROLLING and KYMO_HOST_READS */
+    uint32_t cpus;          /* CPUs that record; 0: those of KYMO_MEMORY */
+    uint32_t packet_size;   /* bytes, a power of two from 256 to 131072; 0: 1024 */
+    uint32_t packets;       /* of each CPU's events, 4 at least; 0: as many as fit */
+    uint32_t names_packets; /* of each CPU's names, 4 at least; 0: 4 */
+    uint32_t events_count;  /* ids in events */
+    uint32_t own_count;     /* events in own */
+    uint32_t reserved;      /* 0 */
+    int64_t epoch_seconds;  /* from 1970-01-01 to tick 0; 0: not known */
+    uint64_t seed;          /* tells two runs apart: any number */
+    uint64_t phys;          /* physical address of the memory; 0: addresses are physical */
+    const uint8_t *build_id;        /* 20 bytes, or NULL */
+    const uint16_t *events;         /* KYMO_ID_... of the events to record, or NULL for all */
+    const struct kymo_event *own;   /* the kernel's own events, or NULL */
+    /* Records the names and states of all threads, locks and interrupts that exist, or NULL. */
+    void (*dump_state)(void);
+    /* Returns when every CPU has left the record that it was in: for example, each has answered
+     * an interrupt. Needed for more than one CPU. */
+    void (*synchronize)(void);
+};
+
+#ifndef KYMO_OFF
+
+/* Begins to record. The tables of `config` must stay. Returns the number of channels, from 0 on;
+ * each is a file of the trace. */
+int32_t kymo_start(const struct kymo_config *config);
+
+/* Copies what is new in a channel to `buffer`: one packet of its file, or a part of the metadata.
+ * Returns its bytes, 0 where there is nothing new. `buffer` is aligned to 4 bytes, and has
+ * kymo_buffer_size bytes at least. All that is read of a channel, in order, is its file. Works from
+ * kymo_start to kymo_finish; while recording, a packet that is being written is read up to its last
+ * record. */
+int32_t kymo_read(uint32_t channel, void *buffer, size_t size);
+
+/* The least size of a buffer of kymo_read, in bytes. */
+int32_t kymo_buffer_size(void);
+
+/* Writes the name of a channel's file with a NUL: "metadata", "names_0", "events_0", ... Returns its
+ * length without the NUL; 16 bytes are enough. */
+int32_t kymo_channel_name(uint32_t channel, char *name, size_t size);
+
+/* Switches an event of the session off, or on again: its KYMO_ID_..., or the id of one of the
+ * kernel's own. */
+int32_t kymo_switch(uint32_t id, bool on);
+
+/* Calls dump_state again: for a flight recorder, before kymo_stop. */
+int32_t kymo_snapshot(void);
+
+/* Stops recording, and returns when nobody is inside a record. What was recorded can be read. */
+int32_t kymo_stop(void);
+
+/* Stops, if that was not done, and gives up what was recorded: kymo_start may begin anew. */
+int32_t kymo_finish(void);
+
+/* Bytes of memory that the last kymo_start needed which returned -KYMO_ENOMEM. */
+size_t kymo_memory_needed(void);
+
+#else
+
+KYMO_INLINE int32_t kymo_start(const struct kymo_config *config) {
+    (void)config;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_read(uint32_t channel, void *buffer, size_t size) {
+    (void)channel, (void)buffer, (void)size;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_buffer_size(void) { return -KYMO_EOPNOTSUPP; }
+KYMO_INLINE int32_t kymo_channel_name(uint32_t channel, char *name, size_t size) {
+    (void)channel, (void)name, (void)size;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_switch(uint32_t id, bool on) {
+    (void)id, (void)on;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_snapshot(void) { return -KYMO_EOPNOTSUPP; }
+KYMO_INLINE int32_t kymo_stop(void) { return -KYMO_EOPNOTSUPP; }
+KYMO_INLINE int32_t kymo_finish(void) { return -KYMO_EOPNOTSUPP; }
+KYMO_INLINE size_t kymo_memory_needed(void) { return 0; }
+
+#endif
+
+/* ---- How events are recorded: for the macros and functions below, not for kernels ---- */
+
+#ifndef KYMO_OFF
+
+void kymo_record_0(uint32_t id);
+void kymo_record_1(uint32_t id, uint32_t a);
+void kymo_record_2(uint32_t id, uint32_t a, uint32_t b);
+void kymo_record_3(uint32_t id, uint32_t a, uint32_t b, uint32_t c);
+void kymo_record_4(uint32_t id, uint32_t a, uint32_t b, uint32_t c, uint32_t d);
+void kymo_record_0_masked(uint64_t time, uint32_t id);
+void kymo_record_1_masked(uint64_t time, uint32_t id, uint32_t a);
+void kymo_record_2_masked(uint64_t time, uint32_t id, uint32_t a, uint32_t b);
+void kymo_record_3_masked(uint64_t time, uint32_t id, uint32_t a, uint32_t b, uint32_t c);
+void kymo_record_4_masked(uint64_t time, uint32_t id, uint32_t a, uint32_t b, uint32_t c,
+                          uint32_t d);
+void kymo_record_words(uint32_t id, const uint32_t *words, uint32_t count);
+void kymo_record_words_masked(uint64_t time, uint32_t id, const uint32_t *words, uint32_t count);
+void kymo_record_name(uint32_t id, const uint32_t *words, uint32_t count);
+uint32_t kymo_put_text(uint32_t *words, uint32_t at, const char *text, size_t size, uint32_t max);
+
+/* Whether an event is on: one byte of the first CPU's control blocks. */
+#define KYMO_BYTE_(at) (*(const volatile uint8_t *)&kymo_memory[at])
+#define KYMO_EVENT_ON_(id)                                                        \
+    KYMO_RARE((id) < 30u ? KYMO_BYTE_(4320u + (id))                        \
+                         : KYMO_BYTE_(4736u + (id) / 8u) & (1u << (id) % 8u))
+#define KYMO_NAME_ON_(id)                                                         \
+    KYMO_RARE(KYMO_BYTE_(5504u + (id) / 8u) & (1u << (id) % 8u))
+
+/* Puts a field of 1, 2 or 4 bytes at its place; gives the place behind it. */
+KYMO_INLINE uint32_t kymo_put_(uint32_t *words, uint32_t at, uint32_t value, uint32_t bytes) {
+    at = (at + bytes - 1u) & ~(bytes - 1u);
+    if (at % 4u == 0u)
+        words[at / 4u] = value;
+    else
+        words[at / 4u] |= value << (8u * (at % 4u));
+    return at + bytes;
+}
+KYMO_INLINE uint32_t kymo_put_64_(uint32_t *words, uint32_t at, uint64_t value) {
+    at = kymo_put_(words, at, (uint32_t)value, 4u);
+    return kymo_put_(words, at, (uint32_t)(value >> 32), 4u);
+}
+
+KYMO_INLINE void kymo_record_(uint32_t id, const uint32_t *words, uint32_t count) {
+    if (id >= 30u)
+        kymo_record_words(id, words, count);
+    else if (count == 0u)
+        kymo_record_0(id);
+    else if (count == 1u)
+        kymo_record_1(id, words[0]);
+    else if (count == 2u)
+        kymo_record_2(id, words[0], words[1]);
+    else if (count == 3u)
+        kymo_record_3(id, words[0], words[1], words[2]);
+    else if (count == 4u)
+        kymo_record_4(id, words[0], words[1], words[2], words[3]);
+    else
+        kymo_record_words(id, words, count);
+}
+KYMO_INLINE void kymo_record_masked_(uint32_t id, const uint32_t *words, uint32_t count) {
+    const uint64_t time = KYMO_CLOCK();
+    if (id >= 30u)
+        kymo_record_words_masked(time, id, words, count);
+    else if (count == 0u)
+        kymo_record_0_masked(time, id);
+    else if (count == 1u)
+        kymo_record_1_masked(time, id, words[0]);
+    else if (count == 2u)
+        kymo_record_2_masked(time, id, words[0], words[1]);
+    else if (count == 3u)
+        kymo_record_3_masked(time, id, words[0], words[1], words[2]);
+    else if (count == 4u)
+        kymo_record_4_masked(time, id, words[0], words[1], words[2], words[3]);
+    else
+        kymo_record_words_masked(time, id, words, count);
+}
+
+#endif
+
+/* Calls an event's function: KYMO_TRACE(trace_block_done(sector, error)). With KYMO_OFF the call is
+ * type-checked and nothing in it is evaluated. For events of the kernel's own; those of the
+ * vocabulary do so by themselves. */
+#ifdef KYMO_OFF
+#define KYMO_TRACE(call) ((void)sizeof((call), 0))
+#else
+#define KYMO_TRACE(call) (call)
+#endif
+
+/* ---- The vocabulary: types ---- */
+
+/* Most bytes of a name. Longer ones are cut, at the end of a character, and marked as cut. */
+#define KYMO_NAME_BYTES 64u
+/* The size of a text that ends with a NUL, wherever that is. A name in an array without one is
+ * given with the array's size. */
+#define KYMO_TO_NUL ((size_t)-1)
+
+/* A thread. 0 is the idle thread of every CPU. */
+typedef uint32_t kymo_tid;
+
+/* A CPU, counted from 0. */
+typedef uint32_t kymo_cpu;
+
+/* A process. */
+typedef uint32_t kymo_pid;
+
+/* A system call, in the kernel's numbering. */
+typedef uint32_t kymo_syscall;
+
+/* An interrupt line or vector, in the kernel's numbering. */
+typedef uint32_t kymo_irq;
+
+/* A lock, semaphore, pipe, queue or port: any number or address, unique while it lives. */
+typedef uint64_t kymo_object;
+
+/* An address of the kernel or a process. */
+typedef uint64_t kymo_address;
+
+/* The idle thread of the CPU that records the event. */
+#define KYMO_TID_IDLE ((kymo_tid)0u)
+/* A thread that the kernel does not know at this place. */
+#define KYMO_TID_UNKNOWN ((kymo_tid)UINT32_MAX)
+/* A CPU that the kernel does not know at this place, or none in particular. */
+#define KYMO_CPU_UNKNOWN ((kymo_cpu)UINT32_MAX)
+
+/* The path of a message through the kernel. */
+enum kymo_ipc_path {
+    /* Directly from thread to thread. */
+    KYMO_IPC_PATH_FAST = 0,
+    /* Through a queue and the scheduler. */
+    KYMO_IPC_PATH_SLOW = 1
+};
+
+/* Kinds of locks. */
+enum kymo_lock_kind {
+    /* Has an owner; waiters sleep. */
+    KYMO_LOCK_KIND_MUTEX = 0,
+    /* Counts; waiters sleep. */
+    KYMO_LOCK_KIND_SEMAPHORE = 1,
+    /* Waiters spin. */
+    KYMO_LOCK_KIND_SPIN = 2
+};
+
+/* Kinds of accesses that fault. */
+enum kymo_fault_cause {
+    /* A load. */
+    KYMO_FAULT_CAUSE_LOAD = 0,
+    /* A store. */
+    KYMO_FAULT_CAUSE_STORE = 1,
+    /* An instruction fetch. */
+    KYMO_FAULT_CAUSE_FETCH = 2
+};
+
+/* The state of a thread that does not run. */
+enum kymo_thread_state {
+    /* It is ready to run. */
+    KYMO_THREAD_STATE_RUNNABLE = 0,
+    /* It waits for something: a lock, a message, input. */
+    KYMO_THREAD_STATE_BLOCKED = 1,
+    /* It waits for a point in time. */
+    KYMO_THREAD_STATE_SLEEPING = 2,
+    /* It is suspended until it is resumed. */
+    KYMO_THREAD_STATE_SUSPENDED = 3,
+    /* It has ended. */
+    KYMO_THREAD_STATE_ENDED = 4
+};
+
+/* The reason why a thread leaves its CPU. */
+enum kymo_switch_reason {
+    /* Another thread has a higher priority. */
+    KYMO_SWITCH_REASON_PREEMPTED = 0,
+    /* Its time slice is used up. */
+    KYMO_SWITCH_REASON_EXPIRED = 1,
+    /* It yielded the CPU. */
+    KYMO_SWITCH_REASON_YIELDED = 2,
+    /* It must wait. */
+    KYMO_SWITCH_REASON_WAITS = 3,
+    /* It, or another thread, suspended it. */
+    KYMO_SWITCH_REASON_SUSPENDED = 4,
+    /* It ended. */
+    KYMO_SWITCH_REASON_ENDED = 5,
+    /* It is the idle thread. */
+    KYMO_SWITCH_REASON_IDLE = 6
+};
+
+/* The ids of the vocabulary's events. */
+enum kymo_id {
+    KYMO_ID_SCHED_SWITCH = 1,
+    KYMO_ID_SCHED_WAKEUP = 4,
+    KYMO_ID_SCHED_WAKEUP_NEW = 71,
+    KYMO_ID_SCHED_ENTER = 15,
+    KYMO_ID_SCHED_EXIT = 16,
+    KYMO_ID_THREAD_CREATE = 64,
+    KYMO_ID_THREAD_EXIT = 65,
+    KYMO_ID_THREAD_SUSPEND = 66,
+    KYMO_ID_THREAD_RESUME = 67,
+    KYMO_ID_THREAD_DELAY = 68,
+    KYMO_ID_THREAD_YIELD = 69,
+    KYMO_ID_SCHED_PI_SETPRIO = 70,
+    KYMO_ID_SCHED_RUN_QUEUE = 72,
+    KYMO_ID_THREAD_NAME = 32,
+    KYMO_ID_THREAD_STATE = 48,
+    KYMO_ID_IRQ_HANDLER_ENTRY = 2,
+    KYMO_ID_IRQ_HANDLER_EXIT = 3,
+    KYMO_ID_EXCEPTION = 80,
+    KYMO_ID_IRQ_NAME = 35,
+    KYMO_ID_SYS_ENTER = 5,
+    KYMO_ID_SYS_EXIT = 6,
+    KYMO_ID_SYSCALL_NAME = 36,
+    KYMO_ID_LOCK_WAIT = 7,
+    KYMO_ID_LOCK_ACQUIRED = 8,
+    KYMO_ID_LOCK_RELEASE = 9,
+    KYMO_ID_LOCK_FAILED = 96,
+    KYMO_ID_LOCK_NAME = 34,
+    KYMO_ID_PAGE_FAULT = 10,
+    KYMO_ID_MM_PAGE_ALLOC = 11,
+    KYMO_ID_MM_PAGE_FREE = 12,
+    KYMO_ID_IPC_SEND = 13,
+    KYMO_ID_IPC_RECEIVE = 14,
+    KYMO_ID_PIPE_WRITE = 112,
+    KYMO_ID_PIPE_READ = 113,
+    KYMO_ID_QUEUE_SEND = 114,
+    KYMO_ID_QUEUE_RECEIVE = 115,
+    KYMO_ID_SCHED_PROCESS_FORK = 130,
+    KYMO_ID_SCHED_PROCESS_EXIT = 131,
+    KYMO_ID_SCHED_PROCESS_EXEC = 128,
+    KYMO_ID_PROCESS_KILL = 129,
+    KYMO_ID_PROCESS_NAME = 33,
+    KYMO_ID_PROCESS_STATE = 49,
+    KYMO_ID_MARK = 20,
+    KYMO_ID_SPAN_BEGIN = 17,
+    KYMO_ID_SPAN_END = 18,
+    KYMO_ID_COUNTER = 19,
+    KYMO_ID_USER_NAME = 37
+};
+
+/* ---- The vocabulary: one function an event ----
+ *
+ * An event that is off costs a load, a test and a branch. The functions ..._masked are for places
+ * where interrupts are masked already: interrupt handlers, schedulers. They cost less. */
+
+/* This CPU switched to another thread.
+ * prev_tid: The thread that leaves the CPU.
+ * next_tid: The thread that runs from now on.
+ * prev_state: The new state of the leaving thread.
+ * reason: The reason of the switch.
+ * next_prio: The priority of the new thread, in the kernel's numbering. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_switch(
+        kymo_tid prev_tid,
+        kymo_tid next_tid,
+        enum kymo_thread_state prev_state,
+        enum kymo_switch_reason reason,
+        int16_t next_prio) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_SWITCH)) {
+        kymo_record_3(KYMO_ID_SCHED_SWITCH,
+            (uint32_t)prev_tid,
+            (uint32_t)next_tid,
+            (uint32_t)(uint8_t)prev_state | (uint32_t)(uint8_t)reason << 8 | (uint32_t)(uint16_t)next_prio << 16);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_switch(
+        kymo_tid prev_tid,
+        kymo_tid next_tid,
+        enum kymo_thread_state prev_state,
+        enum kymo_switch_reason reason,
+        int16_t next_prio) {
+    (void)prev_tid;
+    (void)next_tid;
+    (void)prev_state;
+    (void)reason;
+    (void)next_prio;
+}
+#define kymo_sched_switch(prev_tid, next_tid, prev_state, reason, next_prio) ((void)sizeof((kymo_sched_switch)(prev_tid, next_tid, prev_state, reason, next_prio), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_switch_masked(
+        kymo_tid prev_tid,
+        kymo_tid next_tid,
+        enum kymo_thread_state prev_state,
+        enum kymo_switch_reason reason,
+        int16_t next_prio) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_SWITCH)) {
+        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_SCHED_SWITCH,
+            (uint32_t)prev_tid,
+            (uint32_t)next_tid,
+            (uint32_t)(uint8_t)prev_state | (uint32_t)(uint8_t)reason << 8 | (uint32_t)(uint16_t)next_prio << 16);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_switch_masked(
+        kymo_tid prev_tid,
+        kymo_tid next_tid,
+        enum kymo_thread_state prev_state,
+        enum kymo_switch_reason reason,
+        int16_t next_prio) {
+    (void)prev_tid;
+    (void)next_tid;
+    (void)prev_state;
+    (void)reason;
+    (void)next_prio;
+}
+#define kymo_sched_switch_masked(prev_tid, next_tid, prev_state, reason, next_prio) ((void)sizeof((kymo_sched_switch_masked)(prev_tid, next_tid, prev_state, reason, next_prio), 0))
+#endif
+
+/* A waiting thread became ready to run.
+ * tid: The thread.
+ * waker_tid: The running thread that woke it, 0 for an interrupt, or 4294967295
+ * (KYMO_TID_UNKNOWN): then an interrupt if this CPU is in one, and else the thread that runs on
+ * this CPU.
+ * target_cpu: The CPU on which it will run, or 4294967295 (KYMO_CPU_UNKNOWN) if that is not
+ * decided yet. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_wakeup(kymo_tid tid, kymo_tid waker_tid, kymo_cpu target_cpu) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_WAKEUP)) {
+        kymo_record_3(KYMO_ID_SCHED_WAKEUP,
+            (uint32_t)tid,
+            (uint32_t)waker_tid,
+            (uint32_t)target_cpu);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_wakeup(kymo_tid tid, kymo_tid waker_tid, kymo_cpu target_cpu) {
+    (void)tid;
+    (void)waker_tid;
+    (void)target_cpu;
+}
+#define kymo_sched_wakeup(tid, waker_tid, target_cpu) ((void)sizeof((kymo_sched_wakeup)(tid, waker_tid, target_cpu), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_wakeup_masked(kymo_tid tid, kymo_tid waker_tid, kymo_cpu target_cpu) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_WAKEUP)) {
+        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_SCHED_WAKEUP,
+            (uint32_t)tid,
+            (uint32_t)waker_tid,
+            (uint32_t)target_cpu);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_wakeup_masked(kymo_tid tid, kymo_tid waker_tid, kymo_cpu target_cpu) {
+    (void)tid;
+    (void)waker_tid;
+    (void)target_cpu;
+}
+#define kymo_sched_wakeup_masked(tid, waker_tid, target_cpu) ((void)sizeof((kymo_sched_wakeup_masked)(tid, waker_tid, target_cpu), 0))
+#endif
+
+/* A new thread became ready to run for the first time.
+ * tid: The thread.
+ * waker_tid: The running thread that started it, 0 if there is none, or 4294967295
+ * (KYMO_TID_UNKNOWN) as in `sched_wakeup`.
+ * target_cpu: The CPU on which it will run, or 4294967295 (KYMO_CPU_UNKNOWN) if that is not
+ * decided yet. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_wakeup_new(kymo_tid tid, kymo_tid waker_tid, kymo_cpu target_cpu) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_WAKEUP_NEW)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)tid;
+        words[1] = (uint32_t)waker_tid;
+        words[2] = (uint32_t)target_cpu;
+        kymo_record_words(KYMO_ID_SCHED_WAKEUP_NEW, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_wakeup_new(kymo_tid tid, kymo_tid waker_tid, kymo_cpu target_cpu) {
+    (void)tid;
+    (void)waker_tid;
+    (void)target_cpu;
+}
+#define kymo_sched_wakeup_new(tid, waker_tid, target_cpu) ((void)sizeof((kymo_sched_wakeup_new)(tid, waker_tid, target_cpu), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_wakeup_new_masked(
+        kymo_tid tid,
+        kymo_tid waker_tid,
+        kymo_cpu target_cpu) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_WAKEUP_NEW)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)tid;
+        words[1] = (uint32_t)waker_tid;
+        words[2] = (uint32_t)target_cpu;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_SCHED_WAKEUP_NEW, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_wakeup_new_masked(
+        kymo_tid tid,
+        kymo_tid waker_tid,
+        kymo_cpu target_cpu) {
+    (void)tid;
+    (void)waker_tid;
+    (void)target_cpu;
+}
+#define kymo_sched_wakeup_new_masked(tid, waker_tid, target_cpu) ((void)sizeof((kymo_sched_wakeup_new_masked)(tid, waker_tid, target_cpu), 0))
+#endif
+
+/* The scheduler begins to choose the next thread. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_enter(void) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_ENTER)) {
+        kymo_record_0(KYMO_ID_SCHED_ENTER);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_enter(void) {
+}
+#define kymo_sched_enter() ((void)sizeof((kymo_sched_enter)(), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_enter_masked(void) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_ENTER)) {
+        kymo_record_0_masked(KYMO_CLOCK(), KYMO_ID_SCHED_ENTER);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_enter_masked(void) {
+}
+#define kymo_sched_enter_masked() ((void)sizeof((kymo_sched_enter_masked)(), 0))
+#endif
+
+/* The scheduler has chosen. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_exit(void) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_EXIT)) {
+        kymo_record_0(KYMO_ID_SCHED_EXIT);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_exit(void) {
+}
+#define kymo_sched_exit() ((void)sizeof((kymo_sched_exit)(), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_exit_masked(void) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_EXIT)) {
+        kymo_record_0_masked(KYMO_CLOCK(), KYMO_ID_SCHED_EXIT);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_exit_masked(void) {
+}
+#define kymo_sched_exit_masked() ((void)sizeof((kymo_sched_exit_masked)(), 0))
+#endif
+
+/* A thread was created.
+ * tid: The thread.
+ * pid: Its process.
+ * parent_tid: The thread that created it, or 0 at boot.
+ * prio: Its priority. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_thread_create(kymo_tid tid, kymo_pid pid, kymo_tid parent_tid, int16_t prio) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_CREATE)) {
+        uint32_t words[4];
+        words[0] = (uint32_t)tid;
+        words[1] = (uint32_t)pid;
+        words[2] = (uint32_t)parent_tid;
+        words[3] = (uint32_t)(uint16_t)prio;
+        kymo_record_words(KYMO_ID_THREAD_CREATE, words, 4u);
+    }
+}
+#else
+KYMO_INLINE void kymo_thread_create(kymo_tid tid, kymo_pid pid, kymo_tid parent_tid, int16_t prio) {
+    (void)tid;
+    (void)pid;
+    (void)parent_tid;
+    (void)prio;
+}
+#define kymo_thread_create(tid, pid, parent_tid, prio) ((void)sizeof((kymo_thread_create)(tid, pid, parent_tid, prio), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_thread_create_masked(
+        kymo_tid tid,
+        kymo_pid pid,
+        kymo_tid parent_tid,
+        int16_t prio) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_CREATE)) {
+        uint32_t words[4];
+        words[0] = (uint32_t)tid;
+        words[1] = (uint32_t)pid;
+        words[2] = (uint32_t)parent_tid;
+        words[3] = (uint32_t)(uint16_t)prio;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_THREAD_CREATE, words, 4u);
+    }
+}
+#else
+KYMO_INLINE void kymo_thread_create_masked(
+        kymo_tid tid,
+        kymo_pid pid,
+        kymo_tid parent_tid,
+        int16_t prio) {
+    (void)tid;
+    (void)pid;
+    (void)parent_tid;
+    (void)prio;
+}
+#define kymo_thread_create_masked(tid, pid, parent_tid, prio) ((void)sizeof((kymo_thread_create_masked)(tid, pid, parent_tid, prio), 0))
+#endif
+
+/* A thread ended. Its id may be reused.
+ * tid: The thread.
+ * pid: Its process.
+ * prev_state: Its state before. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_thread_exit(kymo_tid tid, kymo_pid pid, enum kymo_thread_state prev_state) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_EXIT)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)tid;
+        words[1] = (uint32_t)pid;
+        words[2] = (uint32_t)(uint8_t)prev_state;
+        kymo_record_words(KYMO_ID_THREAD_EXIT, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_thread_exit(kymo_tid tid, kymo_pid pid, enum kymo_thread_state prev_state) {
+    (void)tid;
+    (void)pid;
+    (void)prev_state;
+}
+#define kymo_thread_exit(tid, pid, prev_state) ((void)sizeof((kymo_thread_exit)(tid, pid, prev_state), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_thread_exit_masked(
+        kymo_tid tid,
+        kymo_pid pid,
+        enum kymo_thread_state prev_state) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_EXIT)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)tid;
+        words[1] = (uint32_t)pid;
+        words[2] = (uint32_t)(uint8_t)prev_state;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_THREAD_EXIT, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_thread_exit_masked(
+        kymo_tid tid,
+        kymo_pid pid,
+        enum kymo_thread_state prev_state) {
+    (void)tid;
+    (void)pid;
+    (void)prev_state;
+}
+#define kymo_thread_exit_masked(tid, pid, prev_state) ((void)sizeof((kymo_thread_exit_masked)(tid, pid, prev_state), 0))
+#endif
+
+/* A thread was suspended.
+ * tid: The thread. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_thread_suspend(kymo_tid tid) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_SUSPEND)) {
+        uint32_t words[1];
+        words[0] = (uint32_t)tid;
+        kymo_record_words(KYMO_ID_THREAD_SUSPEND, words, 1u);
+    }
+}
+#else
+KYMO_INLINE void kymo_thread_suspend(kymo_tid tid) {
+    (void)tid;
+}
+#define kymo_thread_suspend(tid) ((void)sizeof((kymo_thread_suspend)(tid), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_thread_suspend_masked(kymo_tid tid) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_SUSPEND)) {
+        uint32_t words[1];
+        words[0] = (uint32_t)tid;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_THREAD_SUSPEND, words, 1u);
+    }
+}
+#else
+KYMO_INLINE void kymo_thread_suspend_masked(kymo_tid tid) {
+    (void)tid;
+}
+#define kymo_thread_suspend_masked(tid) ((void)sizeof((kymo_thread_suspend_masked)(tid), 0))
+#endif
+
+/* A suspended thread was resumed.
+ * tid: The thread. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_thread_resume(kymo_tid tid) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_RESUME)) {
+        uint32_t words[1];
+        words[0] = (uint32_t)tid;
+        kymo_record_words(KYMO_ID_THREAD_RESUME, words, 1u);
+    }
+}
+#else
+KYMO_INLINE void kymo_thread_resume(kymo_tid tid) {
+    (void)tid;
+}
+#define kymo_thread_resume(tid) ((void)sizeof((kymo_thread_resume)(tid), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_thread_resume_masked(kymo_tid tid) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_RESUME)) {
+        uint32_t words[1];
+        words[0] = (uint32_t)tid;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_THREAD_RESUME, words, 1u);
+    }
+}
+#else
+KYMO_INLINE void kymo_thread_resume_masked(kymo_tid tid) {
+    (void)tid;
+}
+#define kymo_thread_resume_masked(tid) ((void)sizeof((kymo_thread_resume_masked)(tid), 0))
+#endif
+
+/* A thread asked to sleep.
+ * tid: The thread.
+ * ticks: The duration in ticks of the trace's clock. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_thread_delay(kymo_tid tid, uint64_t ticks) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_DELAY)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)tid;
+        words[1] = (uint32_t)ticks;
+        words[2] = (uint32_t)((uint64_t)ticks >> 32);
+        kymo_record_words(KYMO_ID_THREAD_DELAY, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_thread_delay(kymo_tid tid, uint64_t ticks) {
+    (void)tid;
+    (void)ticks;
+}
+#define kymo_thread_delay(tid, ticks) ((void)sizeof((kymo_thread_delay)(tid, ticks), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_thread_delay_masked(kymo_tid tid, uint64_t ticks) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_DELAY)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)tid;
+        words[1] = (uint32_t)ticks;
+        words[2] = (uint32_t)((uint64_t)ticks >> 32);
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_THREAD_DELAY, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_thread_delay_masked(kymo_tid tid, uint64_t ticks) {
+    (void)tid;
+    (void)ticks;
+}
+#define kymo_thread_delay_masked(tid, ticks) ((void)sizeof((kymo_thread_delay_masked)(tid, ticks), 0))
+#endif
+
+/* A thread yielded its CPU of its own accord.
+ * tid: The thread. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_thread_yield(kymo_tid tid) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_YIELD)) {
+        uint32_t words[1];
+        words[0] = (uint32_t)tid;
+        kymo_record_words(KYMO_ID_THREAD_YIELD, words, 1u);
+    }
+}
+#else
+KYMO_INLINE void kymo_thread_yield(kymo_tid tid) {
+    (void)tid;
+}
+#define kymo_thread_yield(tid) ((void)sizeof((kymo_thread_yield)(tid), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_thread_yield_masked(kymo_tid tid) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_YIELD)) {
+        uint32_t words[1];
+        words[0] = (uint32_t)tid;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_THREAD_YIELD, words, 1u);
+    }
+}
+#else
+KYMO_INLINE void kymo_thread_yield_masked(kymo_tid tid) {
+    (void)tid;
+}
+#define kymo_thread_yield_masked(tid) ((void)sizeof((kymo_thread_yield_masked)(tid), 0))
+#endif
+
+/* A thread's priority changed.
+ * tid: The thread.
+ * oldprio: The old priority.
+ * newprio: The new priority.
+ * lock: The lock whose waiter lent the priority, or 0. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_pi_setprio(
+        kymo_tid tid,
+        int16_t oldprio,
+        int16_t newprio,
+        kymo_object lock) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_PI_SETPRIO)) {
+        uint32_t words[4];
+        words[0] = (uint32_t)tid;
+        words[1] = (uint32_t)(uint16_t)oldprio | (uint32_t)(uint16_t)newprio << 16;
+        words[2] = (uint32_t)lock;
+        words[3] = (uint32_t)((uint64_t)lock >> 32);
+        kymo_record_words(KYMO_ID_SCHED_PI_SETPRIO, words, 4u);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_pi_setprio(
+        kymo_tid tid,
+        int16_t oldprio,
+        int16_t newprio,
+        kymo_object lock) {
+    (void)tid;
+    (void)oldprio;
+    (void)newprio;
+    (void)lock;
+}
+#define kymo_sched_pi_setprio(tid, oldprio, newprio, lock) ((void)sizeof((kymo_sched_pi_setprio)(tid, oldprio, newprio, lock), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_pi_setprio_masked(
+        kymo_tid tid,
+        int16_t oldprio,
+        int16_t newprio,
+        kymo_object lock) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_PI_SETPRIO)) {
+        uint32_t words[4];
+        words[0] = (uint32_t)tid;
+        words[1] = (uint32_t)(uint16_t)oldprio | (uint32_t)(uint16_t)newprio << 16;
+        words[2] = (uint32_t)lock;
+        words[3] = (uint32_t)((uint64_t)lock >> 32);
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_SCHED_PI_SETPRIO, words, 4u);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_pi_setprio_masked(
+        kymo_tid tid,
+        int16_t oldprio,
+        int16_t newprio,
+        kymo_object lock) {
+    (void)tid;
+    (void)oldprio;
+    (void)newprio;
+    (void)lock;
+}
+#define kymo_sched_pi_setprio_masked(tid, oldprio, newprio, lock) ((void)sizeof((kymo_sched_pi_setprio_masked)(tid, oldprio, newprio, lock), 0))
+#endif
+
+/* A run queue became longer or shorter.
+ * cpu: The CPU whose queue it is, or 4294967295 (KYMO_CPU_UNKNOWN) for a queue that CPUs share.
+ * len: Number of threads that are ready and do not run. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_run_queue(kymo_cpu cpu, uint32_t len) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_RUN_QUEUE)) {
+        uint32_t words[2];
+        words[0] = (uint32_t)cpu;
+        words[1] = (uint32_t)len;
+        kymo_record_words(KYMO_ID_SCHED_RUN_QUEUE, words, 2u);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_run_queue(kymo_cpu cpu, uint32_t len) {
+    (void)cpu;
+    (void)len;
+}
+#define kymo_sched_run_queue(cpu, len) ((void)sizeof((kymo_sched_run_queue)(cpu, len), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_run_queue_masked(kymo_cpu cpu, uint32_t len) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_RUN_QUEUE)) {
+        uint32_t words[2];
+        words[0] = (uint32_t)cpu;
+        words[1] = (uint32_t)len;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_SCHED_RUN_QUEUE, words, 2u);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_run_queue_masked(kymo_cpu cpu, uint32_t len) {
+    (void)cpu;
+    (void)len;
+}
+#define kymo_sched_run_queue_masked(cpu, len) ((void)sizeof((kymo_sched_run_queue_masked)(cpu, len), 0))
+#endif
+
+/* The name of a thread.
+ * tid: The thread.
+ * name: Its name. Its array has that size, or it ends with a NUL. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_thread_name(kymo_tid tid, const char *name, size_t name_size) {
+    if (KYMO_NAME_ON_((uint32_t)KYMO_ID_THREAD_NAME)) {
+        uint32_t words[18];
+        words[0] = (uint32_t)tid;
+        uint32_t count = kymo_put_text(words, 1u, name, name_size, KYMO_NAME_BYTES);
+        kymo_record_name(KYMO_ID_THREAD_NAME, words, count);
+    }
+}
+#else
+KYMO_INLINE void kymo_thread_name(kymo_tid tid, const char *name, size_t name_size) {
+    (void)tid;
+    (void)name;
+    (void)name_size;
+}
+#define kymo_thread_name(tid, name, name_size) ((void)sizeof((kymo_thread_name)(tid, name, name_size), 0))
+#endif
+
+/* A thread that existed when recording began, or when names were recorded again. This event
+ * never revives an ended thread.
+ * tid: The thread.
+ * pid: Its process.
+ * prio: Its priority.
+ * state: Its state.
+ * cpu: The CPU on which it runs or ran last, or 4294967295 (KYMO_CPU_UNKNOWN).
+ * name: Its name. Its array has that size, or it ends with a NUL. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_thread_state(
+        kymo_tid tid,
+        kymo_pid pid,
+        int16_t prio,
+        enum kymo_thread_state state,
+        kymo_cpu cpu,
+        const char *name,
+        size_t name_size) {
+    if (KYMO_NAME_ON_((uint32_t)KYMO_ID_THREAD_STATE)) {
+        uint32_t words[21];
+        words[0] = (uint32_t)tid;
+        words[1] = (uint32_t)pid;
+        words[2] = (uint32_t)(uint16_t)prio | (uint32_t)(uint8_t)state << 16;
+        words[3] = (uint32_t)cpu;
+        uint32_t count = kymo_put_text(words, 4u, name, name_size, KYMO_NAME_BYTES);
+        kymo_record_name(KYMO_ID_THREAD_STATE, words, count);
+    }
+}
+#else
+KYMO_INLINE void kymo_thread_state(
+        kymo_tid tid,
+        kymo_pid pid,
+        int16_t prio,
+        enum kymo_thread_state state,
+        kymo_cpu cpu,
+        const char *name,
+        size_t name_size) {
+    (void)tid;
+    (void)pid;
+    (void)prio;
+    (void)state;
+    (void)cpu;
+    (void)name;
+    (void)name_size;
+}
+#define kymo_thread_state(tid, pid, prio, state, cpu, name, name_size) ((void)sizeof((kymo_thread_state)(tid, pid, prio, state, cpu, name, name_size), 0))
+#endif
+
+/* An interrupt handler begins.
+ * irq: The line. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_irq_handler_entry(kymo_irq irq) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_IRQ_HANDLER_ENTRY)) {
+        kymo_record_1(KYMO_ID_IRQ_HANDLER_ENTRY,
+            (uint32_t)irq);
+    }
+}
+#else
+KYMO_INLINE void kymo_irq_handler_entry(kymo_irq irq) {
+    (void)irq;
+}
+#define kymo_irq_handler_entry(irq) ((void)sizeof((kymo_irq_handler_entry)(irq), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_irq_handler_entry_masked(kymo_irq irq) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_IRQ_HANDLER_ENTRY)) {
+        kymo_record_1_masked(KYMO_CLOCK(), KYMO_ID_IRQ_HANDLER_ENTRY,
+            (uint32_t)irq);
+    }
+}
+#else
+KYMO_INLINE void kymo_irq_handler_entry_masked(kymo_irq irq) {
+    (void)irq;
+}
+#define kymo_irq_handler_entry_masked(irq) ((void)sizeof((kymo_irq_handler_entry_masked)(irq), 0))
+#endif
+
+/* The innermost interrupt handler on this CPU ends.
+ * irq: The line. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_irq_handler_exit(kymo_irq irq) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_IRQ_HANDLER_EXIT)) {
+        kymo_record_1(KYMO_ID_IRQ_HANDLER_EXIT,
+            (uint32_t)irq);
+    }
+}
+#else
+KYMO_INLINE void kymo_irq_handler_exit(kymo_irq irq) {
+    (void)irq;
+}
+#define kymo_irq_handler_exit(irq) ((void)sizeof((kymo_irq_handler_exit)(irq), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_irq_handler_exit_masked(kymo_irq irq) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_IRQ_HANDLER_EXIT)) {
+        kymo_record_1_masked(KYMO_CLOCK(), KYMO_ID_IRQ_HANDLER_EXIT,
+            (uint32_t)irq);
+    }
+}
+#else
+KYMO_INLINE void kymo_irq_handler_exit_masked(kymo_irq irq) {
+    (void)irq;
+}
+#define kymo_irq_handler_exit_masked(irq) ((void)sizeof((kymo_irq_handler_exit_masked)(irq), 0))
+#endif
+
+/* An exception other than a page fault or a system call.
+ * cause: Its number, as the processor counts.
+ * ip: The instruction that caused it.
+ * value: The processor's further information, such as an address or an instruction. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_exception(uint32_t cause, kymo_address ip, uint64_t value) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_EXCEPTION)) {
+        uint32_t words[5];
+        words[0] = (uint32_t)cause;
+        words[1] = (uint32_t)ip;
+        words[2] = (uint32_t)((uint64_t)ip >> 32);
+        words[3] = (uint32_t)value;
+        words[4] = (uint32_t)((uint64_t)value >> 32);
+        kymo_record_words(KYMO_ID_EXCEPTION, words, 5u);
+    }
+}
+#else
+KYMO_INLINE void kymo_exception(uint32_t cause, kymo_address ip, uint64_t value) {
+    (void)cause;
+    (void)ip;
+    (void)value;
+}
+#define kymo_exception(cause, ip, value) ((void)sizeof((kymo_exception)(cause, ip, value), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_exception_masked(uint32_t cause, kymo_address ip, uint64_t value) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_EXCEPTION)) {
+        uint32_t words[5];
+        words[0] = (uint32_t)cause;
+        words[1] = (uint32_t)ip;
+        words[2] = (uint32_t)((uint64_t)ip >> 32);
+        words[3] = (uint32_t)value;
+        words[4] = (uint32_t)((uint64_t)value >> 32);
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_EXCEPTION, words, 5u);
+    }
+}
+#else
+KYMO_INLINE void kymo_exception_masked(uint32_t cause, kymo_address ip, uint64_t value) {
+    (void)cause;
+    (void)ip;
+    (void)value;
+}
+#define kymo_exception_masked(cause, ip, value) ((void)sizeof((kymo_exception_masked)(cause, ip, value), 0))
+#endif
+
+/* The name of an interrupt line.
+ * irq: The line.
+ * name: Its name, usually the device's. Its array has that size, or it ends with a NUL. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_irq_name(kymo_irq irq, const char *name, size_t name_size) {
+    if (KYMO_NAME_ON_((uint32_t)KYMO_ID_IRQ_NAME)) {
+        uint32_t words[18];
+        words[0] = (uint32_t)irq;
+        uint32_t count = kymo_put_text(words, 1u, name, name_size, KYMO_NAME_BYTES);
+        kymo_record_name(KYMO_ID_IRQ_NAME, words, count);
+    }
+}
+#else
+KYMO_INLINE void kymo_irq_name(kymo_irq irq, const char *name, size_t name_size) {
+    (void)irq;
+    (void)name;
+    (void)name_size;
+}
+#define kymo_irq_name(irq, name, name_size) ((void)sizeof((kymo_irq_name)(irq, name, name_size), 0))
+#endif
+
+/* A system call begins.
+ * id: Its number.
+ * arg0: Its first argument. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sys_enter(kymo_syscall id, uint64_t arg0) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SYS_ENTER)) {
+        kymo_record_3(KYMO_ID_SYS_ENTER,
+            (uint32_t)id,
+            (uint32_t)arg0,
+            (uint32_t)((uint64_t)arg0 >> 32));
+    }
+}
+#else
+KYMO_INLINE void kymo_sys_enter(kymo_syscall id, uint64_t arg0) {
+    (void)id;
+    (void)arg0;
+}
+#define kymo_sys_enter(id, arg0) ((void)sizeof((kymo_sys_enter)(id, arg0), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sys_enter_masked(kymo_syscall id, uint64_t arg0) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SYS_ENTER)) {
+        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_SYS_ENTER,
+            (uint32_t)id,
+            (uint32_t)arg0,
+            (uint32_t)((uint64_t)arg0 >> 32));
+    }
+}
+#else
+KYMO_INLINE void kymo_sys_enter_masked(kymo_syscall id, uint64_t arg0) {
+    (void)id;
+    (void)arg0;
+}
+#define kymo_sys_enter_masked(id, arg0) ((void)sizeof((kymo_sys_enter_masked)(id, arg0), 0))
+#endif
+
+/* The running thread's system call ends. A call that never returns (an exit) has no such event;
+ * a successful exec need not have one.
+ * id: Its number.
+ * ret: Its result; negative for a failure. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sys_exit(kymo_syscall id, int64_t ret) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SYS_EXIT)) {
+        kymo_record_3(KYMO_ID_SYS_EXIT,
+            (uint32_t)id,
+            (uint32_t)ret,
+            (uint32_t)((uint64_t)ret >> 32));
+    }
+}
+#else
+KYMO_INLINE void kymo_sys_exit(kymo_syscall id, int64_t ret) {
+    (void)id;
+    (void)ret;
+}
+#define kymo_sys_exit(id, ret) ((void)sizeof((kymo_sys_exit)(id, ret), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sys_exit_masked(kymo_syscall id, int64_t ret) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SYS_EXIT)) {
+        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_SYS_EXIT,
+            (uint32_t)id,
+            (uint32_t)ret,
+            (uint32_t)((uint64_t)ret >> 32));
+    }
+}
+#else
+KYMO_INLINE void kymo_sys_exit_masked(kymo_syscall id, int64_t ret) {
+    (void)id;
+    (void)ret;
+}
+#define kymo_sys_exit_masked(id, ret) ((void)sizeof((kymo_sys_exit_masked)(id, ret), 0))
+#endif
+
+/* The name of a system call.
+ * id: Its number.
+ * name: Its name. Its array has that size, or it ends with a NUL. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_syscall_name(kymo_syscall id, const char *name, size_t name_size) {
+    if (KYMO_NAME_ON_((uint32_t)KYMO_ID_SYSCALL_NAME)) {
+        uint32_t words[18];
+        words[0] = (uint32_t)id;
+        uint32_t count = kymo_put_text(words, 1u, name, name_size, KYMO_NAME_BYTES);
+        kymo_record_name(KYMO_ID_SYSCALL_NAME, words, count);
+    }
+}
+#else
+KYMO_INLINE void kymo_syscall_name(kymo_syscall id, const char *name, size_t name_size) {
+    (void)id;
+    (void)name;
+    (void)name_size;
+}
+#define kymo_syscall_name(id, name, name_size) ((void)sizeof((kymo_syscall_name)(id, name, name_size), 0))
+#endif
+
+/* The running thread must wait for a lock.
+ * lock: The lock.
+ * owner_tid: The thread that holds it, or 0 or 4294967295 (KYMO_TID_UNKNOWN) if that is not
+ * known: then the one that last acquired it.
+ * kind: Its kind. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_lock_wait(kymo_object lock, kymo_tid owner_tid, enum kymo_lock_kind kind) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_LOCK_WAIT)) {
+        kymo_record_4(KYMO_ID_LOCK_WAIT,
+            (uint32_t)lock,
+            (uint32_t)((uint64_t)lock >> 32),
+            (uint32_t)owner_tid,
+            (uint32_t)(uint8_t)kind);
+    }
+}
+#else
+KYMO_INLINE void kymo_lock_wait(kymo_object lock, kymo_tid owner_tid, enum kymo_lock_kind kind) {
+    (void)lock;
+    (void)owner_tid;
+    (void)kind;
+}
+#define kymo_lock_wait(lock, owner_tid, kind) ((void)sizeof((kymo_lock_wait)(lock, owner_tid, kind), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_lock_wait_masked(
+        kymo_object lock,
+        kymo_tid owner_tid,
+        enum kymo_lock_kind kind) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_LOCK_WAIT)) {
+        kymo_record_4_masked(KYMO_CLOCK(), KYMO_ID_LOCK_WAIT,
+            (uint32_t)lock,
+            (uint32_t)((uint64_t)lock >> 32),
+            (uint32_t)owner_tid,
+            (uint32_t)(uint8_t)kind);
+    }
+}
+#else
+KYMO_INLINE void kymo_lock_wait_masked(
+        kymo_object lock,
+        kymo_tid owner_tid,
+        enum kymo_lock_kind kind) {
+    (void)lock;
+    (void)owner_tid;
+    (void)kind;
+}
+#define kymo_lock_wait_masked(lock, owner_tid, kind) ((void)sizeof((kymo_lock_wait_masked)(lock, owner_tid, kind), 0))
+#endif
+
+/* The running thread acquired a lock.
+ * lock: The lock.
+ * kind: Its kind.
+ * contended: Whether the thread had to wait. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_lock_acquired(kymo_object lock, enum kymo_lock_kind kind, bool contended) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_LOCK_ACQUIRED)) {
+        kymo_record_3(KYMO_ID_LOCK_ACQUIRED,
+            (uint32_t)lock,
+            (uint32_t)((uint64_t)lock >> 32),
+            (uint32_t)(uint8_t)kind | (uint32_t)(uint8_t)contended << 8);
+    }
+}
+#else
+KYMO_INLINE void kymo_lock_acquired(kymo_object lock, enum kymo_lock_kind kind, bool contended) {
+    (void)lock;
+    (void)kind;
+    (void)contended;
+}
+#define kymo_lock_acquired(lock, kind, contended) ((void)sizeof((kymo_lock_acquired)(lock, kind, contended), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_lock_acquired_masked(
+        kymo_object lock,
+        enum kymo_lock_kind kind,
+        bool contended) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_LOCK_ACQUIRED)) {
+        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_LOCK_ACQUIRED,
+            (uint32_t)lock,
+            (uint32_t)((uint64_t)lock >> 32),
+            (uint32_t)(uint8_t)kind | (uint32_t)(uint8_t)contended << 8);
+    }
+}
+#else
+KYMO_INLINE void kymo_lock_acquired_masked(
+        kymo_object lock,
+        enum kymo_lock_kind kind,
+        bool contended) {
+    (void)lock;
+    (void)kind;
+    (void)contended;
+}
+#define kymo_lock_acquired_masked(lock, kind, contended) ((void)sizeof((kymo_lock_acquired_masked)(lock, kind, contended), 0))
+#endif
+
+/* A lock was released, or a semaphore incremented.
+ * lock: The lock.
+ * kind: Its kind. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_lock_release(kymo_object lock, enum kymo_lock_kind kind) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_LOCK_RELEASE)) {
+        kymo_record_3(KYMO_ID_LOCK_RELEASE,
+            (uint32_t)lock,
+            (uint32_t)((uint64_t)lock >> 32),
+            (uint32_t)(uint8_t)kind);
+    }
+}
+#else
+KYMO_INLINE void kymo_lock_release(kymo_object lock, enum kymo_lock_kind kind) {
+    (void)lock;
+    (void)kind;
+}
+#define kymo_lock_release(lock, kind) ((void)sizeof((kymo_lock_release)(lock, kind), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_lock_release_masked(kymo_object lock, enum kymo_lock_kind kind) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_LOCK_RELEASE)) {
+        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_LOCK_RELEASE,
+            (uint32_t)lock,
+            (uint32_t)((uint64_t)lock >> 32),
+            (uint32_t)(uint8_t)kind);
+    }
+}
+#else
+KYMO_INLINE void kymo_lock_release_masked(kymo_object lock, enum kymo_lock_kind kind) {
+    (void)lock;
+    (void)kind;
+}
+#define kymo_lock_release_masked(lock, kind) ((void)sizeof((kymo_lock_release_masked)(lock, kind), 0))
+#endif
+
+/* The running thread failed to acquire a lock: it would not wait, or its wait was cut short.
+ * lock: The lock.
+ * error: The error number.
+ * kind: Its kind. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_lock_failed(kymo_object lock, int32_t error, enum kymo_lock_kind kind) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_LOCK_FAILED)) {
+        uint32_t words[4];
+        words[0] = (uint32_t)lock;
+        words[1] = (uint32_t)((uint64_t)lock >> 32);
+        words[2] = (uint32_t)error;
+        words[3] = (uint32_t)(uint8_t)kind;
+        kymo_record_words(KYMO_ID_LOCK_FAILED, words, 4u);
+    }
+}
+#else
+KYMO_INLINE void kymo_lock_failed(kymo_object lock, int32_t error, enum kymo_lock_kind kind) {
+    (void)lock;
+    (void)error;
+    (void)kind;
+}
+#define kymo_lock_failed(lock, error, kind) ((void)sizeof((kymo_lock_failed)(lock, error, kind), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_lock_failed_masked(
+        kymo_object lock,
+        int32_t error,
+        enum kymo_lock_kind kind) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_LOCK_FAILED)) {
+        uint32_t words[4];
+        words[0] = (uint32_t)lock;
+        words[1] = (uint32_t)((uint64_t)lock >> 32);
+        words[2] = (uint32_t)error;
+        words[3] = (uint32_t)(uint8_t)kind;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_LOCK_FAILED, words, 4u);
+    }
+}
+#else
+KYMO_INLINE void kymo_lock_failed_masked(
+        kymo_object lock,
+        int32_t error,
+        enum kymo_lock_kind kind) {
+    (void)lock;
+    (void)error;
+    (void)kind;
+}
+#define kymo_lock_failed_masked(lock, error, kind) ((void)sizeof((kymo_lock_failed_masked)(lock, error, kind), 0))
+#endif
+
+/* The name of a lock.
+ * lock: The lock.
+ * kind: Its kind.
+ * name: Its name. Its array has that size, or it ends with a NUL. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_lock_name(
+        kymo_object lock,
+        enum kymo_lock_kind kind,
+        const char *name,
+        size_t name_size) {
+    if (KYMO_NAME_ON_((uint32_t)KYMO_ID_LOCK_NAME)) {
+        uint32_t words[20];
+        words[0] = (uint32_t)lock;
+        words[1] = (uint32_t)((uint64_t)lock >> 32);
+        words[2] = (uint32_t)(uint8_t)kind;
+        uint32_t count = kymo_put_text(words, 3u, name, name_size, KYMO_NAME_BYTES);
+        kymo_record_name(KYMO_ID_LOCK_NAME, words, count);
+    }
+}
+#else
+KYMO_INLINE void kymo_lock_name(
+        kymo_object lock,
+        enum kymo_lock_kind kind,
+        const char *name,
+        size_t name_size) {
+    (void)lock;
+    (void)kind;
+    (void)name;
+    (void)name_size;
+}
+#define kymo_lock_name(lock, kind, name, name_size) ((void)sizeof((kymo_lock_name)(lock, kind, name, name_size), 0))
+#endif
+
+/* An access faulted, because the page tables do not allow it, or not yet.
+ * address: The accessed address.
+ * ip: The instruction that accessed it.
+ * cause: The kind of access.
+ * user: Whether it ran in user mode. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_page_fault(
+        kymo_address address,
+        kymo_address ip,
+        enum kymo_fault_cause cause,
+        bool user) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_PAGE_FAULT)) {
+        uint32_t words[5];
+        words[0] = (uint32_t)address;
+        words[1] = (uint32_t)((uint64_t)address >> 32);
+        words[2] = (uint32_t)ip;
+        words[3] = (uint32_t)((uint64_t)ip >> 32);
+        words[4] = (uint32_t)(uint8_t)cause | (uint32_t)(uint8_t)user << 8;
+        kymo_record_words(KYMO_ID_PAGE_FAULT, words, 5u);
+    }
+}
+#else
+KYMO_INLINE void kymo_page_fault(
+        kymo_address address,
+        kymo_address ip,
+        enum kymo_fault_cause cause,
+        bool user) {
+    (void)address;
+    (void)ip;
+    (void)cause;
+    (void)user;
+}
+#define kymo_page_fault(address, ip, cause, user) ((void)sizeof((kymo_page_fault)(address, ip, cause, user), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_page_fault_masked(
+        kymo_address address,
+        kymo_address ip,
+        enum kymo_fault_cause cause,
+        bool user) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_PAGE_FAULT)) {
+        uint32_t words[5];
+        words[0] = (uint32_t)address;
+        words[1] = (uint32_t)((uint64_t)address >> 32);
+        words[2] = (uint32_t)ip;
+        words[3] = (uint32_t)((uint64_t)ip >> 32);
+        words[4] = (uint32_t)(uint8_t)cause | (uint32_t)(uint8_t)user << 8;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_PAGE_FAULT, words, 5u);
+    }
+}
+#else
+KYMO_INLINE void kymo_page_fault_masked(
+        kymo_address address,
+        kymo_address ip,
+        enum kymo_fault_cause cause,
+        bool user) {
+    (void)address;
+    (void)ip;
+    (void)cause;
+    (void)user;
+}
+#define kymo_page_fault_masked(address, ip, cause, user) ((void)sizeof((kymo_page_fault_masked)(address, ip, cause, user), 0))
+#endif
+
+/* Frames of physical memory were allocated.
+ * pfn: Number of the first frame.
+ * order: Log2 of the number of frames. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_mm_page_alloc(uint64_t pfn, uint32_t order) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_MM_PAGE_ALLOC)) {
+        kymo_record_3(KYMO_ID_MM_PAGE_ALLOC,
+            (uint32_t)pfn,
+            (uint32_t)((uint64_t)pfn >> 32),
+            (uint32_t)order);
+    }
+}
+#else
+KYMO_INLINE void kymo_mm_page_alloc(uint64_t pfn, uint32_t order) {
+    (void)pfn;
+    (void)order;
+}
+#define kymo_mm_page_alloc(pfn, order) ((void)sizeof((kymo_mm_page_alloc)(pfn, order), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_mm_page_alloc_masked(uint64_t pfn, uint32_t order) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_MM_PAGE_ALLOC)) {
+        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_MM_PAGE_ALLOC,
+            (uint32_t)pfn,
+            (uint32_t)((uint64_t)pfn >> 32),
+            (uint32_t)order);
+    }
+}
+#else
+KYMO_INLINE void kymo_mm_page_alloc_masked(uint64_t pfn, uint32_t order) {
+    (void)pfn;
+    (void)order;
+}
+#define kymo_mm_page_alloc_masked(pfn, order) ((void)sizeof((kymo_mm_page_alloc_masked)(pfn, order), 0))
+#endif
+
+/* Frames of physical memory were freed.
+ * pfn: Number of the first frame.
+ * order: Log2 of the number of frames. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_mm_page_free(uint64_t pfn, uint32_t order) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_MM_PAGE_FREE)) {
+        kymo_record_3(KYMO_ID_MM_PAGE_FREE,
+            (uint32_t)pfn,
+            (uint32_t)((uint64_t)pfn >> 32),
+            (uint32_t)order);
+    }
+}
+#else
+KYMO_INLINE void kymo_mm_page_free(uint64_t pfn, uint32_t order) {
+    (void)pfn;
+    (void)order;
+}
+#define kymo_mm_page_free(pfn, order) ((void)sizeof((kymo_mm_page_free)(pfn, order), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_mm_page_free_masked(uint64_t pfn, uint32_t order) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_MM_PAGE_FREE)) {
+        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_MM_PAGE_FREE,
+            (uint32_t)pfn,
+            (uint32_t)((uint64_t)pfn >> 32),
+            (uint32_t)order);
+    }
+}
+#else
+KYMO_INLINE void kymo_mm_page_free_masked(uint64_t pfn, uint32_t order) {
+    (void)pfn;
+    (void)order;
+}
+#define kymo_mm_page_free_masked(pfn, order) ((void)sizeof((kymo_mm_page_free_masked)(pfn, order), 0))
+#endif
+
+/* The running thread sends a message.
+ * port: The port or endpoint.
+ * target_tid: The receiving thread, or 0 if unknown.
+ * len: Length in bytes.
+ * path: Its path. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_ipc_send(
+        kymo_object port,
+        kymo_tid target_tid,
+        uint32_t len,
+        enum kymo_ipc_path path) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_IPC_SEND)) {
+        uint32_t words[5];
+        words[0] = (uint32_t)port;
+        words[1] = (uint32_t)((uint64_t)port >> 32);
+        words[2] = (uint32_t)target_tid;
+        words[3] = (uint32_t)len;
+        words[4] = (uint32_t)(uint8_t)path;
+        kymo_record_words(KYMO_ID_IPC_SEND, words, 5u);
+    }
+}
+#else
+KYMO_INLINE void kymo_ipc_send(
+        kymo_object port,
+        kymo_tid target_tid,
+        uint32_t len,
+        enum kymo_ipc_path path) {
+    (void)port;
+    (void)target_tid;
+    (void)len;
+    (void)path;
+}
+#define kymo_ipc_send(port, target_tid, len, path) ((void)sizeof((kymo_ipc_send)(port, target_tid, len, path), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_ipc_send_masked(
+        kymo_object port,
+        kymo_tid target_tid,
+        uint32_t len,
+        enum kymo_ipc_path path) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_IPC_SEND)) {
+        uint32_t words[5];
+        words[0] = (uint32_t)port;
+        words[1] = (uint32_t)((uint64_t)port >> 32);
+        words[2] = (uint32_t)target_tid;
+        words[3] = (uint32_t)len;
+        words[4] = (uint32_t)(uint8_t)path;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_IPC_SEND, words, 5u);
+    }
+}
+#else
+KYMO_INLINE void kymo_ipc_send_masked(
+        kymo_object port,
+        kymo_tid target_tid,
+        uint32_t len,
+        enum kymo_ipc_path path) {
+    (void)port;
+    (void)target_tid;
+    (void)len;
+    (void)path;
+}
+#define kymo_ipc_send_masked(port, target_tid, len, path) ((void)sizeof((kymo_ipc_send_masked)(port, target_tid, len, path), 0))
+#endif
+
+/* The running thread received a message.
+ * port: The port or endpoint.
+ * source_tid: The sending thread, or 0 if unknown.
+ * len: Length in bytes.
+ * path: Its path. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_ipc_receive(
+        kymo_object port,
+        kymo_tid source_tid,
+        uint32_t len,
+        enum kymo_ipc_path path) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_IPC_RECEIVE)) {
+        uint32_t words[5];
+        words[0] = (uint32_t)port;
+        words[1] = (uint32_t)((uint64_t)port >> 32);
+        words[2] = (uint32_t)source_tid;
+        words[3] = (uint32_t)len;
+        words[4] = (uint32_t)(uint8_t)path;
+        kymo_record_words(KYMO_ID_IPC_RECEIVE, words, 5u);
+    }
+}
+#else
+KYMO_INLINE void kymo_ipc_receive(
+        kymo_object port,
+        kymo_tid source_tid,
+        uint32_t len,
+        enum kymo_ipc_path path) {
+    (void)port;
+    (void)source_tid;
+    (void)len;
+    (void)path;
+}
+#define kymo_ipc_receive(port, source_tid, len, path) ((void)sizeof((kymo_ipc_receive)(port, source_tid, len, path), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_ipc_receive_masked(
+        kymo_object port,
+        kymo_tid source_tid,
+        uint32_t len,
+        enum kymo_ipc_path path) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_IPC_RECEIVE)) {
+        uint32_t words[5];
+        words[0] = (uint32_t)port;
+        words[1] = (uint32_t)((uint64_t)port >> 32);
+        words[2] = (uint32_t)source_tid;
+        words[3] = (uint32_t)len;
+        words[4] = (uint32_t)(uint8_t)path;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_IPC_RECEIVE, words, 5u);
+    }
+}
+#else
+KYMO_INLINE void kymo_ipc_receive_masked(
+        kymo_object port,
+        kymo_tid source_tid,
+        uint32_t len,
+        enum kymo_ipc_path path) {
+    (void)port;
+    (void)source_tid;
+    (void)len;
+    (void)path;
+}
+#define kymo_ipc_receive_masked(port, source_tid, len, path) ((void)sizeof((kymo_ipc_receive_masked)(port, source_tid, len, path), 0))
+#endif
+
+/* The running thread wrote to a pipe.
+ * pipe: The pipe.
+ * len: Bytes written. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_pipe_write(kymo_object pipe, uint32_t len) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_PIPE_WRITE)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)pipe;
+        words[1] = (uint32_t)((uint64_t)pipe >> 32);
+        words[2] = (uint32_t)len;
+        kymo_record_words(KYMO_ID_PIPE_WRITE, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_pipe_write(kymo_object pipe, uint32_t len) {
+    (void)pipe;
+    (void)len;
+}
+#define kymo_pipe_write(pipe, len) ((void)sizeof((kymo_pipe_write)(pipe, len), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_pipe_write_masked(kymo_object pipe, uint32_t len) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_PIPE_WRITE)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)pipe;
+        words[1] = (uint32_t)((uint64_t)pipe >> 32);
+        words[2] = (uint32_t)len;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_PIPE_WRITE, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_pipe_write_masked(kymo_object pipe, uint32_t len) {
+    (void)pipe;
+    (void)len;
+}
+#define kymo_pipe_write_masked(pipe, len) ((void)sizeof((kymo_pipe_write_masked)(pipe, len), 0))
+#endif
+
+/* The running thread read from a pipe.
+ * pipe: The pipe.
+ * len: Bytes read. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_pipe_read(kymo_object pipe, uint32_t len) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_PIPE_READ)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)pipe;
+        words[1] = (uint32_t)((uint64_t)pipe >> 32);
+        words[2] = (uint32_t)len;
+        kymo_record_words(KYMO_ID_PIPE_READ, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_pipe_read(kymo_object pipe, uint32_t len) {
+    (void)pipe;
+    (void)len;
+}
+#define kymo_pipe_read(pipe, len) ((void)sizeof((kymo_pipe_read)(pipe, len), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_pipe_read_masked(kymo_object pipe, uint32_t len) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_PIPE_READ)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)pipe;
+        words[1] = (uint32_t)((uint64_t)pipe >> 32);
+        words[2] = (uint32_t)len;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_PIPE_READ, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_pipe_read_masked(kymo_object pipe, uint32_t len) {
+    (void)pipe;
+    (void)len;
+}
+#define kymo_pipe_read_masked(pipe, len) ((void)sizeof((kymo_pipe_read_masked)(pipe, len), 0))
+#endif
+
+/* The running thread put a message into a queue.
+ * queue: The queue.
+ * depth: Number of messages in it afterwards. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_queue_send(kymo_object queue, uint32_t depth) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_QUEUE_SEND)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)queue;
+        words[1] = (uint32_t)((uint64_t)queue >> 32);
+        words[2] = (uint32_t)depth;
+        kymo_record_words(KYMO_ID_QUEUE_SEND, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_queue_send(kymo_object queue, uint32_t depth) {
+    (void)queue;
+    (void)depth;
+}
+#define kymo_queue_send(queue, depth) ((void)sizeof((kymo_queue_send)(queue, depth), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_queue_send_masked(kymo_object queue, uint32_t depth) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_QUEUE_SEND)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)queue;
+        words[1] = (uint32_t)((uint64_t)queue >> 32);
+        words[2] = (uint32_t)depth;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_QUEUE_SEND, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_queue_send_masked(kymo_object queue, uint32_t depth) {
+    (void)queue;
+    (void)depth;
+}
+#define kymo_queue_send_masked(queue, depth) ((void)sizeof((kymo_queue_send_masked)(queue, depth), 0))
+#endif
+
+/* The running thread took a message out of a queue.
+ * queue: The queue.
+ * depth: Number of messages in it afterwards. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_queue_receive(kymo_object queue, uint32_t depth) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_QUEUE_RECEIVE)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)queue;
+        words[1] = (uint32_t)((uint64_t)queue >> 32);
+        words[2] = (uint32_t)depth;
+        kymo_record_words(KYMO_ID_QUEUE_RECEIVE, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_queue_receive(kymo_object queue, uint32_t depth) {
+    (void)queue;
+    (void)depth;
+}
+#define kymo_queue_receive(queue, depth) ((void)sizeof((kymo_queue_receive)(queue, depth), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_queue_receive_masked(kymo_object queue, uint32_t depth) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_QUEUE_RECEIVE)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)queue;
+        words[1] = (uint32_t)((uint64_t)queue >> 32);
+        words[2] = (uint32_t)depth;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_QUEUE_RECEIVE, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_queue_receive_masked(kymo_object queue, uint32_t depth) {
+    (void)queue;
+    (void)depth;
+}
+#define kymo_queue_receive_masked(queue, depth) ((void)sizeof((kymo_queue_receive_masked)(queue, depth), 0))
+#endif
+
+/* A process was created by another one. Its first thread has a `thread_create` too, unless the
+ * kernel does not tell threads from processes.
+ * parent_tid: The thread that created it, or 0 for the kernel.
+ * parent_pid: The process of that thread, or 0 for the kernel.
+ * child_tid: The first thread of the new process.
+ * child_pid: The new process. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_process_fork(
+        kymo_tid parent_tid,
+        kymo_pid parent_pid,
+        kymo_tid child_tid,
+        kymo_pid child_pid) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_PROCESS_FORK)) {
+        uint32_t words[4];
+        words[0] = (uint32_t)parent_tid;
+        words[1] = (uint32_t)parent_pid;
+        words[2] = (uint32_t)child_tid;
+        words[3] = (uint32_t)child_pid;
+        kymo_record_words(KYMO_ID_SCHED_PROCESS_FORK, words, 4u);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_process_fork(
+        kymo_tid parent_tid,
+        kymo_pid parent_pid,
+        kymo_tid child_tid,
+        kymo_pid child_pid) {
+    (void)parent_tid;
+    (void)parent_pid;
+    (void)child_tid;
+    (void)child_pid;
+}
+#define kymo_sched_process_fork(parent_tid, parent_pid, child_tid, child_pid) ((void)sizeof((kymo_sched_process_fork)(parent_tid, parent_pid, child_tid, child_pid), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_process_fork_masked(
+        kymo_tid parent_tid,
+        kymo_pid parent_pid,
+        kymo_tid child_tid,
+        kymo_pid child_pid) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_PROCESS_FORK)) {
+        uint32_t words[4];
+        words[0] = (uint32_t)parent_tid;
+        words[1] = (uint32_t)parent_pid;
+        words[2] = (uint32_t)child_tid;
+        words[3] = (uint32_t)child_pid;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_SCHED_PROCESS_FORK, words, 4u);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_process_fork_masked(
+        kymo_tid parent_tid,
+        kymo_pid parent_pid,
+        kymo_tid child_tid,
+        kymo_pid child_pid) {
+    (void)parent_tid;
+    (void)parent_pid;
+    (void)child_tid;
+    (void)child_pid;
+}
+#define kymo_sched_process_fork_masked(parent_tid, parent_pid, child_tid, child_pid) ((void)sizeof((kymo_sched_process_fork_masked)(parent_tid, parent_pid, child_tid, child_pid), 0))
+#endif
+
+/* A process ends with the thread that records this. The thread has a `thread_exit` too, unless
+ * the kernel does not tell threads from processes.
+ * tid: The thread.
+ * pid: The process.
+ * status: Its status, in the kernel's numbering. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_process_exit(kymo_tid tid, kymo_pid pid, int32_t status) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_PROCESS_EXIT)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)tid;
+        words[1] = (uint32_t)pid;
+        words[2] = (uint32_t)status;
+        kymo_record_words(KYMO_ID_SCHED_PROCESS_EXIT, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_process_exit(kymo_tid tid, kymo_pid pid, int32_t status) {
+    (void)tid;
+    (void)pid;
+    (void)status;
+}
+#define kymo_sched_process_exit(tid, pid, status) ((void)sizeof((kymo_sched_process_exit)(tid, pid, status), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_process_exit_masked(kymo_tid tid, kymo_pid pid, int32_t status) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_PROCESS_EXIT)) {
+        uint32_t words[3];
+        words[0] = (uint32_t)tid;
+        words[1] = (uint32_t)pid;
+        words[2] = (uint32_t)status;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_SCHED_PROCESS_EXIT, words, 3u);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_process_exit_masked(kymo_tid tid, kymo_pid pid, int32_t status) {
+    (void)tid;
+    (void)pid;
+    (void)status;
+}
+#define kymo_sched_process_exit_masked(tid, pid, status) ((void)sizeof((kymo_sched_process_exit_masked)(tid, pid, status), 0))
+#endif
+
+/* A process executes another program. The call that asked for it ends here: a `sys_exit` that
+ * follows is optional.
+ * pid: The process.
+ * tid: The calling thread.
+ * filename: Path or name of the program. Its array has that size, or it ends with a NUL. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_sched_process_exec(
+        kymo_pid pid,
+        kymo_tid tid,
+        const char *filename,
+        size_t filename_size) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_PROCESS_EXEC)) {
+        uint32_t words[19];
+        words[0] = (uint32_t)pid;
+        words[1] = (uint32_t)tid;
+        uint32_t count = kymo_put_text(words, 2u, filename, filename_size, KYMO_NAME_BYTES);
+        kymo_record_words(KYMO_ID_SCHED_PROCESS_EXEC, words, count);
+    }
+}
+#else
+KYMO_INLINE void kymo_sched_process_exec(
+        kymo_pid pid,
+        kymo_tid tid,
+        const char *filename,
+        size_t filename_size) {
+    (void)pid;
+    (void)tid;
+    (void)filename;
+    (void)filename_size;
+}
+#define kymo_sched_process_exec(pid, tid, filename, filename_size) ((void)sizeof((kymo_sched_process_exec)(pid, tid, filename, filename_size), 0))
+#endif
+
+/* A process was killed.
+ * pid: The process.
+ * killer_tid: The thread that killed it, or 0 for the kernel. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_process_kill(kymo_pid pid, kymo_tid killer_tid) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_PROCESS_KILL)) {
+        uint32_t words[2];
+        words[0] = (uint32_t)pid;
+        words[1] = (uint32_t)killer_tid;
+        kymo_record_words(KYMO_ID_PROCESS_KILL, words, 2u);
+    }
+}
+#else
+KYMO_INLINE void kymo_process_kill(kymo_pid pid, kymo_tid killer_tid) {
+    (void)pid;
+    (void)killer_tid;
+}
+#define kymo_process_kill(pid, killer_tid) ((void)sizeof((kymo_process_kill)(pid, killer_tid), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_process_kill_masked(kymo_pid pid, kymo_tid killer_tid) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_PROCESS_KILL)) {
+        uint32_t words[2];
+        words[0] = (uint32_t)pid;
+        words[1] = (uint32_t)killer_tid;
+        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_PROCESS_KILL, words, 2u);
+    }
+}
+#else
+KYMO_INLINE void kymo_process_kill_masked(kymo_pid pid, kymo_tid killer_tid) {
+    (void)pid;
+    (void)killer_tid;
+}
+#define kymo_process_kill_masked(pid, killer_tid) ((void)sizeof((kymo_process_kill_masked)(pid, killer_tid), 0))
+#endif
+
+/* The name of a process.
+ * pid: The process.
+ * name: Its name. Its array has that size, or it ends with a NUL. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_process_name(kymo_pid pid, const char *name, size_t name_size) {
+    if (KYMO_NAME_ON_((uint32_t)KYMO_ID_PROCESS_NAME)) {
+        uint32_t words[18];
+        words[0] = (uint32_t)pid;
+        uint32_t count = kymo_put_text(words, 1u, name, name_size, KYMO_NAME_BYTES);
+        kymo_record_name(KYMO_ID_PROCESS_NAME, words, count);
+    }
+}
+#else
+KYMO_INLINE void kymo_process_name(kymo_pid pid, const char *name, size_t name_size) {
+    (void)pid;
+    (void)name;
+    (void)name_size;
+}
+#define kymo_process_name(pid, name, name_size) ((void)sizeof((kymo_process_name)(pid, name, name_size), 0))
+#endif
+
+/* A process that existed when recording began, or when names were recorded again. This event
+ * never revives an ended process.
+ * pid: The process.
+ * parent_pid: Its parent, or 0.
+ * name: Its name. Its array has that size, or it ends with a NUL. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_process_state(
+        kymo_pid pid,
+        kymo_pid parent_pid,
+        const char *name,
+        size_t name_size) {
+    if (KYMO_NAME_ON_((uint32_t)KYMO_ID_PROCESS_STATE)) {
+        uint32_t words[19];
+        words[0] = (uint32_t)pid;
+        words[1] = (uint32_t)parent_pid;
+        uint32_t count = kymo_put_text(words, 2u, name, name_size, KYMO_NAME_BYTES);
+        kymo_record_name(KYMO_ID_PROCESS_STATE, words, count);
+    }
+}
+#else
+KYMO_INLINE void kymo_process_state(
+        kymo_pid pid,
+        kymo_pid parent_pid,
+        const char *name,
+        size_t name_size) {
+    (void)pid;
+    (void)parent_pid;
+    (void)name;
+    (void)name_size;
+}
+#define kymo_process_state(pid, parent_pid, name, name_size) ((void)sizeof((kymo_process_state)(pid, parent_pid, name, name_size), 0))
+#endif
+
+/* A point of interest.
+ * id: A number of the program's choice.
+ * value: A value of the program's choice. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_mark(uint32_t id, uint64_t value) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_MARK)) {
+        kymo_record_3(KYMO_ID_MARK,
+            (uint32_t)id,
+            (uint32_t)value,
+            (uint32_t)((uint64_t)value >> 32));
+    }
+}
+#else
+KYMO_INLINE void kymo_mark(uint32_t id, uint64_t value) {
+    (void)id;
+    (void)value;
+}
+#define kymo_mark(id, value) ((void)sizeof((kymo_mark)(id, value), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_mark_masked(uint32_t id, uint64_t value) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_MARK)) {
+        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_MARK,
+            (uint32_t)id,
+            (uint32_t)value,
+            (uint32_t)((uint64_t)value >> 32));
+    }
+}
+#else
+KYMO_INLINE void kymo_mark_masked(uint32_t id, uint64_t value) {
+    (void)id;
+    (void)value;
+}
+#define kymo_mark_masked(id, value) ((void)sizeof((kymo_mark_masked)(id, value), 0))
+#endif
+
+/* A span of work begins. Spans of one thread nest.
+ * id: A number of the program's choice. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_span_begin(uint32_t id) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SPAN_BEGIN)) {
+        kymo_record_1(KYMO_ID_SPAN_BEGIN,
+            (uint32_t)id);
+    }
+}
+#else
+KYMO_INLINE void kymo_span_begin(uint32_t id) {
+    (void)id;
+}
+#define kymo_span_begin(id) ((void)sizeof((kymo_span_begin)(id), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_span_begin_masked(uint32_t id) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SPAN_BEGIN)) {
+        kymo_record_1_masked(KYMO_CLOCK(), KYMO_ID_SPAN_BEGIN,
+            (uint32_t)id);
+    }
+}
+#else
+KYMO_INLINE void kymo_span_begin_masked(uint32_t id) {
+    (void)id;
+}
+#define kymo_span_begin_masked(id) ((void)sizeof((kymo_span_begin_masked)(id), 0))
+#endif
+
+/* The running thread's innermost span ends.
+ * id: Its number. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_span_end(uint32_t id) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SPAN_END)) {
+        kymo_record_1(KYMO_ID_SPAN_END,
+            (uint32_t)id);
+    }
+}
+#else
+KYMO_INLINE void kymo_span_end(uint32_t id) {
+    (void)id;
+}
+#define kymo_span_end(id) ((void)sizeof((kymo_span_end)(id), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_span_end_masked(uint32_t id) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SPAN_END)) {
+        kymo_record_1_masked(KYMO_CLOCK(), KYMO_ID_SPAN_END,
+            (uint32_t)id);
+    }
+}
+#else
+KYMO_INLINE void kymo_span_end_masked(uint32_t id) {
+    (void)id;
+}
+#define kymo_span_end_masked(id) ((void)sizeof((kymo_span_end_masked)(id), 0))
+#endif
+
+/* A counter has a new value.
+ * id: A number of the program's choice.
+ * value: The value. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_counter(uint32_t id, int64_t value) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_COUNTER)) {
+        kymo_record_3(KYMO_ID_COUNTER,
+            (uint32_t)id,
+            (uint32_t)value,
+            (uint32_t)((uint64_t)value >> 32));
+    }
+}
+#else
+KYMO_INLINE void kymo_counter(uint32_t id, int64_t value) {
+    (void)id;
+    (void)value;
+}
+#define kymo_counter(id, value) ((void)sizeof((kymo_counter)(id, value), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_counter_masked(uint32_t id, int64_t value) {
+    if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_COUNTER)) {
+        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_COUNTER,
+            (uint32_t)id,
+            (uint32_t)value,
+            (uint32_t)((uint64_t)value >> 32));
+    }
+}
+#else
+KYMO_INLINE void kymo_counter_masked(uint32_t id, int64_t value) {
+    (void)id;
+    (void)value;
+}
+#define kymo_counter_masked(id, value) ((void)sizeof((kymo_counter_masked)(id, value), 0))
+#endif
+
+/* The name of a mark, span or counter.
+ * id: Its number.
+ * name: Its name. Its array has that size, or it ends with a NUL. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_user_name(uint32_t id, const char *name, size_t name_size) {
+    if (KYMO_NAME_ON_((uint32_t)KYMO_ID_USER_NAME)) {
+        uint32_t words[18];
+        words[0] = (uint32_t)id;
+        uint32_t count = kymo_put_text(words, 1u, name, name_size, KYMO_NAME_BYTES);
+        kymo_record_name(KYMO_ID_USER_NAME, words, count);
+    }
+}
+#else
+KYMO_INLINE void kymo_user_name(uint32_t id, const char *name, size_t name_size) {
+    (void)id;
+    (void)name;
+    (void)name_size;
+}
+#define kymo_user_name(id, name, name_size) ((void)sizeof((kymo_user_name)(id, name, name_size), 0))
+#endif
+
+
+/* ---- Events of the kernel's own ----
+ *
+ * Declared once, by a list of macros:
+ *
+ *     #define BLOCK_DONE(FIELD) FIELD(u64, sector) FIELD(i32, error)
+ *     #define MY_EVENTS(EVENT, BARE) EVENT(21, block_done, BLOCK_DONE) BARE(22, watchdog)
+ *     KYMO_EVENTS(MY_EVENTS)
+ *
+ * defines trace_block_done(sector, error), trace_watchdog(), and both with _masked. In one C file
+ *
+ *     KYMO_EVENT_TABLE(my_events, MY_EVENTS)
+ *
+ * defines the table that KYMO_OWN(config, my_events) puts into the configuration. An event has any number of
+ * fields up to 64; a BARE one has none. Ids are 21 to 29 (records of one word and the fields) or
+ * 1000 to 2047 (two words). Types of fields: u8 u16 u32 u64, i8 i16 i32 i64, x8 x16 x32 x64 (shown
+ * in hexadecimal), flag, and text, of which at most 4 stand behind all others; a text takes two
+ * arguments, as a name does. */
+
+#define KYMO_REST_(first, ...) __VA_ARGS__
+#define KYMO_REST(...) KYMO_REST_(__VA_ARGS__)
+
+#define KYMO_PARAMETER_u8(name) uint8_t name
+#define KYMO_PARAMETER_u16(name) uint16_t name
+#define KYMO_PARAMETER_u32(name) uint32_t name
+#define KYMO_PARAMETER_u64(name) uint64_t name
+#define KYMO_PARAMETER_i8(name) int8_t name
+#define KYMO_PARAMETER_i16(name) int16_t name
+#define KYMO_PARAMETER_i32(name) int32_t name
+#define KYMO_PARAMETER_i64(name) int64_t name
+#define KYMO_PARAMETER_x8(name) uint8_t name
+#define KYMO_PARAMETER_x16(name) uint16_t name
+#define KYMO_PARAMETER_x32(name) uint32_t name
+#define KYMO_PARAMETER_x64(name) uint64_t name
+#define KYMO_PARAMETER_flag(name) bool name
+#define KYMO_PARAMETER_text(name) const char *name, size_t name##_size
+#define KYMO_PARAMETER(type, name) , KYMO_PARAMETER_##type(name)
+
+#ifndef KYMO_OFF
+
+#define KYMO_PUT_u8(name) kymo_at = kymo_put_(kymo_words, kymo_at, name, 1u);
+#define KYMO_PUT_u16(name) kymo_at = kymo_put_(kymo_words, kymo_at, name, 2u);
+#define KYMO_PUT_u32(name) kymo_at = kymo_put_(kymo_words, kymo_at, name, 4u);
+#define KYMO_PUT_u64(name) kymo_at = kymo_put_64_(kymo_words, kymo_at, name);
+#define KYMO_PUT_i8(name) kymo_at = kymo_put_(kymo_words, kymo_at, (uint8_t)name, 1u);
+#define KYMO_PUT_i16(name) kymo_at = kymo_put_(kymo_words, kymo_at, (uint16_t)name, 2u);
+#define KYMO_PUT_i32(name) kymo_at = kymo_put_(kymo_words, kymo_at, (uint32_t)name, 4u);
+#define KYMO_PUT_i64(name) kymo_at = kymo_put_64_(kymo_words, kymo_at, (uint64_t)name);
+#define KYMO_PUT_x8(name) KYMO_PUT_u8(name)
+#define KYMO_PUT_x16(name) KYMO_PUT_u16(name)
+#define KYMO_PUT_x32(name) KYMO_PUT_u32(name)
+#define KYMO_PUT_x64(name) KYMO_PUT_u64(name)
+#define KYMO_PUT_flag(name) kymo_at = kymo_put_(kymo_words, kymo_at, name ? 1u : 0u, 1u);
+#define KYMO_PUT_text(name)                                                       \
+    kymo_at = 4u * kymo_put_text(kymo_words, (kymo_at + 3u) / 4u, name, name##_size, \
+                                 KYMO_NAME_BYTES);
+#define KYMO_PUT(type, name) KYMO_PUT_##type(name)
+
+#define KYMO_ROOM_u8 1
+#define KYMO_ROOM_u16 1
+#define KYMO_ROOM_u32 1
+#define KYMO_ROOM_u64 2
+#define KYMO_ROOM_i8 1
+#define KYMO_ROOM_i16 1
+#define KYMO_ROOM_i32 1
+#define KYMO_ROOM_i64 2
+#define KYMO_ROOM_x8 1
+#define KYMO_ROOM_x16 1
+#define KYMO_ROOM_x32 1
+#define KYMO_ROOM_x64 2
+#define KYMO_ROOM_flag 1
+#define KYMO_ROOM_text (1 + KYMO_NAME_BYTES / 4)
+#define KYMO_ROOM(type, name) +KYMO_ROOM_##type
+
+#define KYMO_FUNCTIONS_(id, name, FIELDS)                                         \
+    KYMO_ASSERT_ID_(id)                                                           \
+    KYMO_INLINE void trace_##name(KYMO_REST(0 FIELDS(KYMO_PARAMETER))) {          \
+        if (KYMO_EVENT_ON_((uint32_t)(id))) {                                     \
+            uint32_t kymo_words[0 FIELDS(KYMO_ROOM)];                             \
+            uint32_t kymo_at = 0;                                                 \
+            FIELDS(KYMO_PUT)                                                      \
+            kymo_record_(id, kymo_words, (kymo_at + 3u) / 4u);                    \
+        }                                                                         \
+    }                                                                             \
+    KYMO_INLINE void trace_##name##_masked(KYMO_REST(0 FIELDS(KYMO_PARAMETER))) { \
+        if (KYMO_EVENT_ON_((uint32_t)(id))) {                                     \
+            uint32_t kymo_words[0 FIELDS(KYMO_ROOM)];                             \
+            uint32_t kymo_at = 0;                                                 \
+            FIELDS(KYMO_PUT)                                                      \
+            kymo_record_masked_(id, kymo_words, (kymo_at + 3u) / 4u);             \
+        }                                                                         \
+    }
+#define KYMO_BARE_FUNCTIONS_(id, name)                                            \
+    KYMO_ASSERT_ID_(id)                                                           \
+    KYMO_INLINE void trace_##name(void) {                                         \
+        if (KYMO_EVENT_ON_((uint32_t)(id))) {                                     \
+            const uint32_t kymo_none = 0;                                         \
+            kymo_record_(id, &kymo_none, 0u);                                     \
+        }                                                                         \
+    }                                                                             \
+    KYMO_INLINE void trace_##name##_masked(void) {                                \
+        if (KYMO_EVENT_ON_((uint32_t)(id))) {                                     \
+            const uint32_t kymo_none = 0;                                         \
+            kymo_record_masked_(id, &kymo_none, 0u);                              \
+        }                                                                         \
+    }
+
+#define KYMO_FIELD_(type, name) #type " " #name ";"
+#define KYMO_ENTRY_(id, name, FIELDS) {id, #name, "" FIELDS(KYMO_FIELD_)},
+#define KYMO_BARE_ENTRY_(id, name) {id, #name, ""},
+
+#define KYMO_EVENT_TABLE(table, LIST)                                             \
+    static const struct kymo_event table[] = {LIST(KYMO_ENTRY_, KYMO_BARE_ENTRY_)};
+
+#else
+
+#define KYMO_UNUSED_text(name) (void)name##_size;
+#define KYMO_UNUSED_u8(name)
+#define KYMO_UNUSED_u16(name)
+#define KYMO_UNUSED_u32(name)
+#define KYMO_UNUSED_u64(name)
+#define KYMO_UNUSED_i8(name)
+#define KYMO_UNUSED_i16(name)
+#define KYMO_UNUSED_i32(name)
+#define KYMO_UNUSED_i64(name)
+#define KYMO_UNUSED_x8(name)
+#define KYMO_UNUSED_x16(name)
+#define KYMO_UNUSED_x32(name)
+#define KYMO_UNUSED_x64(name)
+#define KYMO_UNUSED_flag(name)
+#define KYMO_UNUSED(type, name) (void)name; KYMO_UNUSED_##type(name)
+
+#define KYMO_FUNCTIONS_(id, name, FIELDS)                                         \
+    KYMO_ASSERT_ID_(id)                                                           \
+    KYMO_INLINE void trace_##name(KYMO_REST(0 FIELDS(KYMO_PARAMETER))) {          \
+        FIELDS(KYMO_UNUSED)                                                       \
+    }                                                                             \
+    KYMO_INLINE void trace_##name##_masked(KYMO_REST(0 FIELDS(KYMO_PARAMETER))) { \
+        FIELDS(KYMO_UNUSED)                                                       \
+    }
+#define KYMO_BARE_FUNCTIONS_(id, name)                                            \
+    KYMO_ASSERT_ID_(id)                                                           \
+    KYMO_INLINE void trace_##name(void) {}                                        \
+    KYMO_INLINE void trace_##name##_masked(void) {}
+
+#define KYMO_EVENT_TABLE(table, LIST)                                             \
+    static const struct kymo_event table[] = {{0, 0, 0}};
+
+#endif
+
+#define KYMO_ASSERT_ID_(id)                                                       \
+    KYMO_ASSERT(((id) >= 21 && (id) <= 29) || ((id) >= 1000 && (id) <= 2047),     \
+                "the ids of a kernel's own events are 21 to 29 and 1000 to 2047")
+
+/* Two events with one id do not compile: their cases are the same. */
+#define KYMO_CASE_(id, name, FIELDS) case (id):
+#define KYMO_BARE_CASE_(id, name) case (id):
+
+/* Defines the functions of the kernel's own events, in every file that records them. */
+#define KYMO_EVENTS(LIST)                                                         \
+    LIST(KYMO_FUNCTIONS_, KYMO_BARE_FUNCTIONS_)                                   \
+    KYMO_INLINE bool kymo_is_in_##LIST(uint32_t id) {                             \
+        switch (id) {                                                             \
+            LIST(KYMO_CASE_, KYMO_BARE_CASE_)                                     \
+            return true;                                                          \
+        default:                                                                  \
+            return false;                                                         \
+        }                                                                         \
+    }
+
+/* Puts a table into a configuration. */
+#define KYMO_OWN(config, table)                                                   \
+    ((config).own = (table), (config).own_count = sizeof(table) / sizeof((table)[0]))
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

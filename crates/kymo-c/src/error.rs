@@ -1,0 +1,62 @@
+//! The errors of the C functions: one table, in the order in which they are checked.
+
+use kymo::Error;
+
+/// Declares the table.
+macro_rules! errors {
+    ($($(#[doc = $doc:literal])+ $name:ident = $number:literal, $c:literal;)*) => {
+        /// Why a call was refused. A refused call has changed nothing.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(i32)]
+        pub enum Refusal { $($(#[doc = $doc])+ $name = $number,)* }
+
+        /// The table: number (positive), name in C, and meaning.
+        pub const TABLE: &[(i32, &str, &str)] = &[$(($number, $c, concat!($($doc),+)),)*];
+    };
+}
+
+errors! {
+    /// A pointer is null or not aligned.
+    Fault = 14, "KYMO_EFAULT";
+    /// The library was left out: `KYMO_OFF`.
+    Off = 95, "KYMO_EOPNOTSUPP";
+    /// An unknown flag, channel or event, a number out of range, a buffer that is too small, or a
+    /// call that does not fit the state.
+    Invalid = 22, "KYMO_EINVAL";
+    /// An event of the kernel's own has an id that is not the kernel's: 21 to 29, or 1000 to 2047.
+    Range = 34, "KYMO_ERANGE";
+    /// Two events of the kernel's own have the same id, or an event has the name of another one.
+    Exists = 17, "KYMO_EEXIST";
+    /// An event of the kernel's own has too many fields, or too long ones.
+    TooBig = 7, "KYMO_E2BIG";
+    /// The declaration of an event of the kernel's own is not well-formed: a name that is no
+    /// identifier, an unknown type, or a field behind a text.
+    Declaration = 71, "KYMO_EPROTO";
+    /// A session is starting, runs, or is stopped and not finished.
+    InProgress = 115, "KYMO_EINPROGRESS";
+    /// The frequency of the clock is not known yet: it is 0.
+    Again = 11, "KYMO_EAGAIN";
+    /// The memory is too small: `kymo_memory_needed` tells how much is needed.
+    Memory = 12, "KYMO_ENOMEM";
+    /// Another call is at work: try again.
+    Busy = 16, "KYMO_EBUSY";
+}
+
+impl Refusal {
+    /// What the C function returns.
+    pub const fn code(self) -> i32 {
+        -(self as i32)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Refusal {
+        match error {
+            Error::Running => Refusal::InProgress,
+            Error::Memory(_) => Refusal::Memory,
+            Error::Alignment => Refusal::Fault,
+            Error::Clock => Refusal::Again,
+            _ => Refusal::Invalid,
+        }
+    }
+}

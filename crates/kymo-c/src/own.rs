@@ -1,0 +1,212 @@
+//! The kernel's own events, as its list of macros declares them: a table of [`OwnEvent`], each with
+//! its fields as text, `"u64 sector;i32 error;"`.
+//!
+//! `check` is asked once, before anything else uses the table.
+
+use core::ffi::{CStr, c_char};
+use core::fmt::{self, Write};
+
+use kymo::event::{Declared, Shape};
+use kymo::ring::layout::COMPACT_IDS;
+use kymo::{ChannelKind, ctf::tsdl, vocabulary::NAME_BYTES};
+
+use crate::error::Refusal;
+use crate::vocabulary::VOCABULARY;
+
+/// An event of the kernel's own: `struct kymo_event`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct OwnEvent {
+    /// 21 to 29, or 1000 to 2047.
+    pub id: u32,
+    /// The name, and what it is called in C.
+    pub name: *const c_char,
+    /// The fields, each as its type, a blank, its name and a semicolon.
+    pub fields: *const c_char,
+}
+
+/// Most fields of an event.
+const MAX_FIELDS: usize = 64;
+/// Most bytes before the texts.
+const MAX_BYTES: usize = 1024;
+/// Most texts.
+const MAX_TEXTS: usize = kymo::event::MAX_TAILS;
+
+/// A field's type: what it is called here and in the metadata, and its size in bytes, 0 for a text.
+const TYPES: [(&str, &str, usize); 14] = [
+    ("u8", "uint8_t", 1),
+    ("u16", "uint16_t", 2),
+    ("u32", "uint32_t", 4),
+    ("u64", "uint64_t", 8),
+    ("i8", "int8_t", 1),
+    ("i16", "int16_t", 2),
+    ("i32", "int32_t", 4),
+    ("i64", "int64_t", 8),
+    ("x8", "hex8_t", 1),
+    ("x16", "hex16_t", 2),
+    ("x32", "hex32_t", 4),
+    ("x64", "hex64_t", 8),
+    ("flag", "enum : uint8_t { \"false\" = 0, \"true\" = 1 }", 1),
+    ("text", "", 0),
+];
+
+/// The bytes at a pointer up to a NUL; none where it is null. (No text: Rust's code for these takes
+/// more room than all of this file.)
+fn bytes<'a>(pointer: *const c_char) -> &'a [u8] {
+    if pointer.is_null() {
+        return &[];
+    }
+    // SAFETY: the header's macros give texts that end with a NUL, and live for ever.
+    unsafe { CStr::from_ptr(pointer) }.to_bytes()
+}
+
+/// Whether the name is an identifier of C.
+fn is_identifier(name: &[u8]) -> bool {
+    let is_in = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    name.iter().all(is_in) && name.first().is_some_and(|byte| !byte.is_ascii_digit())
+}
+
+/// Writes a name, of which [`check`] has found that it is ASCII.
+fn write_name(out: &mut impl Write, name: &[u8]) -> fmt::Result {
+    name.iter()
+        .try_for_each(|&byte| out.write_char(byte.into()))
+}
+
+/// A field of an event.
+struct Field<'a> {
+    name: &'a [u8],
+    /// The type in the metadata.
+    ty: &'static str,
+    bytes: usize,
+}
+
+/// Splits before the first such byte, which goes.
+fn split(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
+    let (before, rest) = text.split_at_checked(text.iter().position(|&byte| byte == at)?)?;
+    let (_, behind) = rest.split_first()?;
+    Some((before, behind))
+}
+
+/// The fields of an event; `None` for one that is not well-formed, which is the last.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Option<Field<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let rest = core::mem::take(&mut self.0);
+        Some(split(rest, b';').and_then(|(field, rest)| {
+            let (ty, name) = split(field, b' ')?;
+            let &(_, ty, bytes) = TYPES.iter().find(|(own, ..)| own.as_bytes() == ty)?;
+            self.0 = rest;
+            is_identifier(name).then_some(Field { name, ty, bytes })
+        }))
+    }
+}
+
+impl OwnEvent {
+    fn name(&self) -> &[u8] {
+        bytes(self.name)
+    }
+
+    fn fields(&self) -> Fields<'_> {
+        Fields(bytes(self.fields))
+    }
+
+    /// What the ring must know, and the checks of the event by itself.
+    fn declared(&self) -> Result<Declared, Refusal> {
+        let (mut bytes, mut texts, mut count) = (0_usize, 0, 0);
+        for field in self.fields() {
+            let field = field.ok_or(Refusal::Declaration)?;
+            count += 1;
+            if field.bytes == 0 {
+                texts += 1;
+                continue;
+            }
+            if texts > 0 {
+                return Err(Refusal::Declaration);
+            }
+            // To a multiple of 1, 2 or 4.
+            let align = field.bytes.min(4);
+            bytes = ((bytes + align - 1) & !(align - 1)) + field.bytes;
+        }
+        if count > MAX_FIELDS || bytes > MAX_BYTES || texts > MAX_TEXTS {
+            return Err(Refusal::TooBig);
+        }
+        if texts > 0 {
+            bytes = bytes.next_multiple_of(4);
+        }
+        let header = if self.id < COMPACT_IDS { 1 } else { 2 };
+        Ok(Declared {
+            id: self.id,
+            channel: ChannelKind::Events,
+            shape: Shape::new(bytes as u16, [0; MAX_TEXTS].split_at(texts).0),
+            words: header + bytes.div_ceil(4) + texts * (1 + NAME_BYTES / 4),
+        })
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        if !matches!(self.id, 21..=29 | 1000..=2047) {
+            return Err(Refusal::Range);
+        }
+        if !is_identifier(self.name()) {
+            return Err(Refusal::Declaration);
+        }
+        self.declared().map(drop)
+    }
+
+    fn write(&self, out: &mut impl Write) -> fmt::Result {
+        out.write_str("event {\n\tname = \"")?;
+        write_name(out, self.name())?;
+        out.write_str("\";\n\tid = ")?;
+        tsdl::write_number(out, self.id.into())?;
+        out.write_str(";\n\tstream_id = 0;\n\tfields := struct {\n")?;
+        for field in self.fields().flatten() {
+            out.write_str("\t\t")?;
+            if field.bytes == 0 {
+                for part in ["length_t __", "_length; flag_t __", "_cut; utf8_t _"] {
+                    out.write_str(part)?;
+                    write_name(out, field.name)?;
+                }
+                out.write_str("[__")?;
+                write_name(out, field.name)?;
+                out.write_str("_length]")?;
+            } else {
+                out.write_str(field.ty)?;
+                out.write_str(" _")?;
+                write_name(out, field.name)?;
+            }
+            out.write_str(";\n")?;
+        }
+        out.write_str("\t};\n};\n\n")
+    }
+}
+
+/// Whether the events can be recorded, beside those of the vocabulary.
+///
+/// # Errors
+/// Why they cannot.
+pub(crate) fn check(events: &[OwnEvent]) -> Result<(), Refusal> {
+    for (index, event) in events.iter().enumerate() {
+        event.check()?;
+        let (before, _) = events.split_at_checked(index).unwrap_or_default();
+        let is_theirs = |other: &OwnEvent| other.id == event.id || other.name() == event.name();
+        if before.iter().any(is_theirs) || VOCABULARY.iter().any(|other| other.is(event.name())) {
+            return Err(Refusal::Exists);
+        }
+    }
+    Ok(())
+}
+
+/// What the ring must know of the events.
+pub(crate) fn declared(events: &[OwnEvent]) -> impl Iterator<Item = Declared> {
+    events.iter().filter_map(|event| event.declared().ok())
+}
+
+/// Writes their part of the metadata.
+pub(crate) fn write(events: &[OwnEvent], out: &mut impl Write) -> fmt::Result {
+    events.iter().try_for_each(|event| event.write(out))
+}

@@ -1,0 +1,122 @@
+//! What the kernel defines: five functions, the memory, and two functions in the configuration.
+
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed, compiler_fence};
+
+use kymo::platform::{ByPointer, Control, ControlPointer, Interrupts, Masked, Platform};
+use kymo::ring::layout::{CHANNEL_KINDS, CONTROL_OFFSET, CONTROL_SIZE};
+
+unsafe extern "C" {
+    /// The clock, in ticks.
+    safe fn kymo_port_clock() -> u64;
+    /// Ticks a second; 0 where it is not known yet.
+    pub(crate) safe fn kymo_port_frequency() -> u64;
+    /// The number of this CPU, from 0.
+    #[cfg(not(feature = "one-cpu"))]
+    safe fn kymo_port_cpu() -> u32;
+    /// Masks the interrupts of this CPU; returns what `kymo_port_unmask` needs.
+    safe fn kymo_port_mask() -> usize;
+    /// Puts back what `kymo_port_mask` found.
+    safe fn kymo_port_unmask(saved: usize);
+
+    /// The first byte of the memory, which the macro `KYMO_MEMORY` defines.
+    static mut kymo_memory: u8;
+    /// Its size in bytes.
+    pub(crate) safe static kymo_memory_size: usize;
+    /// The number of CPUs that it has control blocks for.
+    pub(crate) safe static kymo_memory_cpus: u32;
+}
+
+/// The first byte of the memory.
+pub(crate) fn memory() -> *mut u8 {
+    &raw mut kymo_memory
+}
+
+/// What the kernel's configuration may have besides: addresses of functions, 0 for none.
+pub(crate) static DUMP_STATE: AtomicUsize = AtomicUsize::new(0);
+/// See [`DUMP_STATE`].
+pub(crate) static SYNCHRONIZE: AtomicUsize = AtomicUsize::new(0);
+
+fn call(function: &AtomicUsize) {
+    let address = function.load(Relaxed);
+    if address != 0 {
+        // SAFETY: `start` stored a function of this type, as C's type checker has seen.
+        let function: extern "C" fn() = unsafe { core::mem::transmute(address) };
+        function();
+    }
+}
+
+/// The kernel.
+#[derive(Debug)]
+pub struct Port;
+
+/// The kernel's masking.
+#[derive(Debug)]
+pub struct PortInterrupts;
+
+// SAFETY: the header asks for functions that keep everything which records off this CPU.
+unsafe impl Interrupts for PortInterrupts {
+    #[inline(always)]
+    fn mask() -> usize {
+        kymo_port_mask()
+    }
+    #[inline(always)]
+    fn restore(saved: usize) {
+        kymo_port_unmask(saved);
+    }
+}
+
+// SAFETY: the blocks of each CPU are its own, in memory that is the kernel's for ever. The macro
+// that defines it makes room for the blocks of all CPUs that it tells.
+unsafe impl ControlPointer for Port {
+    const NEVER_NULL: bool = cfg!(feature = "one-cpu");
+
+    #[inline(always)]
+    fn get() -> *const Control {
+        let first = memory().wrapping_add(CONTROL_OFFSET);
+        #[cfg(not(feature = "one-cpu"))]
+        let first = {
+            let cpu = kymo_port_cpu();
+            if cpu >= kymo_memory_cpus {
+                return core::ptr::null();
+            }
+            first.wrapping_add(cpu as usize * (CHANNEL_KINDS * CONTROL_SIZE))
+        };
+        first.cast_const().cast()
+    }
+}
+
+#[cfg(feature = "one-cpu")]
+const _: usize = CHANNEL_KINDS * CONTROL_SIZE;
+
+// SAFETY: see `ControlPointer` above; `Masked` pins. The header asks that what a record calls
+// records nothing, and that no NMI does.
+unsafe impl Platform for Port {
+    type Reserve = Masked<PortInterrupts>;
+    type Local = ByPointer<Port>;
+
+    #[inline(always)]
+    fn clock() -> u64 {
+        kymo_port_clock()
+    }
+
+    /// With one CPU nobody is inside a record while other code runs.
+    fn synchronize() {
+        compiler_fence(core::sync::atomic::Ordering::SeqCst);
+        call(&SYNCHRONIZE);
+    }
+
+    fn dump_state() {
+        call(&DUMP_STATE);
+    }
+}
+
+/// The header was made for these places of the control blocks. It is made on a 64-bit machine: a
+/// processor with other places needs a header with both.
+const _: () = {
+    use crate::vocabulary::PLACES;
+    use kymo::ChannelKind::{Events, Names};
+    use kymo::ring::local::switch_place;
+    assert!(switch_place(Events, 0).0 == PLACES[0]);
+    assert!(switch_place(Events, 32).0 == PLACES[1]);
+    assert!(switch_place(Names, 32).0 == PLACES[2]);
+};

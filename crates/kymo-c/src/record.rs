@@ -1,0 +1,151 @@
+//! Records: what the header's inline functions call once an event is on. Nothing else calls these.
+//!
+//! Those for compact ids (below 30) take up to four words in registers. `_masked` ones are for
+//! places where interrupts are masked already; their caller has read the clock, so that they call
+//! nothing, and need no stack.
+
+use kymo::platform::{Interrupts, Platform};
+use kymo::ring::layout::COMPACT_IDS;
+
+use crate::port::{Port, PortInterrupts};
+
+/// The tracer.
+type Kymo = kymo::Tracer<Port>;
+
+/// Runs `record` with interrupts masked, and gives it the time.
+#[inline(always)]
+fn masked(record: impl FnOnce(u64)) {
+    let saved = PortInterrupts::mask();
+    record(Port::clock());
+    PortInterrupts::restore(saved);
+}
+
+macro_rules! compact {
+    ($($name:ident, $name_masked:ident($($word:ident),*);)*) => {$(
+        /// Records an event with a compact id and these words.
+        ///
+        /// # Safety
+        /// `id` is below 30, interrupts are masked, and `time` was read since.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name_masked(time: u64, id: u32, $($word: u32),*) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                core::hint::assert_unchecked(id < COMPACT_IDS);
+                Kymo::record_raw_at(time, id, &[$($word),*]);
+            }
+        }
+
+        /// Records an event with a compact id and these words.
+        ///
+        /// # Safety
+        /// `id` is below 30.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(id: u32, $($word: u32),*) {
+            // SAFETY: the caller's promise; interrupts are masked.
+            masked(|time| unsafe { $name_masked(time, id, $($word),*) });
+        }
+    )*};
+}
+
+compact! {
+    kymo_record_0, kymo_record_0_masked();
+    kymo_record_1, kymo_record_1_masked(a);
+    kymo_record_2, kymo_record_2_masked(a, b);
+    kymo_record_3, kymo_record_3_masked(a, b, c);
+    kymo_record_4, kymo_record_4_masked(a, b, c, d);
+}
+
+/// Records an event with these words.
+///
+/// # Safety
+/// There are `len` words at `words`; interrupts are masked, and `time` was read since.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kymo_record_words_masked(time: u64, id: u32, words: *const u32, len: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { Kymo::record_raw_at(time, id, slice(words, len)) };
+}
+
+/// Records an event with these words.
+///
+/// # Safety
+/// There are `len` words at `words`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kymo_record_words(id: u32, words: *const u32, len: u32) {
+    // SAFETY: the caller's promise; interrupts are masked.
+    masked(|time| unsafe { kymo_record_words_masked(time, id, words, len) });
+}
+
+/// Records an event of the names channel with these words.
+///
+/// # Safety
+/// There are `len` words at `words`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kymo_record_name(id: u32, words: *const u32, len: u32) {
+    // SAFETY: the caller's promise; interrupts are masked.
+    masked(|time| unsafe {
+        Kymo::record_raw_name_at(time, id, slice(words, len));
+    });
+}
+
+/// # Safety
+/// There are `len` words at `words`.
+#[inline(always)]
+unsafe fn slice<'a>(words: *const u32, len: u32) -> &'a [u32] {
+    // SAFETY: the caller's promise.
+    unsafe { core::slice::from_raw_parts(words, len as usize) }
+}
+
+/// Bit of a text's length that says: it was cut.
+const CUT: u32 = 1 << 31;
+
+/// Puts a text into `words` from word `at` on: its length, then its bytes. The text ends before a
+/// NUL, or after `size` bytes; of a longer one than `max` bytes as many whole UTF-8 characters are
+/// taken as fit, and it is marked as cut. A null pointer is an empty text. Returns the word behind
+/// it.
+///
+/// # Safety
+/// `text` is null, or leads to bytes up to a NUL or to `size`; there is room for one word and `max`
+/// bytes, rounded up to words.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kymo_put_text(
+    words: *mut u32,
+    at: u32,
+    text: *const u8,
+    size: usize,
+    max: u32,
+) -> u32 {
+    // The byte at an index up to which there is none that ends the text.
+    let byte = |index: usize| {
+        if text.is_null() || index >= size {
+            return 0;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { *text.add(index) }
+    };
+    let mut len = 0;
+    while len < max as usize && byte(len) != 0 {
+        len += 1;
+    }
+    let mut head = 0;
+    if byte(len) != 0 {
+        head = CUT;
+        // What follows must begin a character.
+        while len > 0 && byte(len) & 0xc0 == 0x80 {
+            len -= 1;
+        }
+    }
+    let mut put = words.wrapping_add(at as usize);
+    // SAFETY: the caller's promise.
+    unsafe { put.write(head | len as u32) };
+    let mut word = 0;
+    for index in 0..len {
+        word |= u32::from(byte(index)) << (index % 4 * 8);
+        if index % 4 == 3 || index + 1 == len {
+            put = put.wrapping_add(1);
+            // SAFETY: as above.
+            unsafe { put.write(word) };
+            word = 0;
+        }
+    }
+    at + 1 + len.div_ceil(4) as u32
+}

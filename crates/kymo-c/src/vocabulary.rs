@@ -1,0 +1,931 @@
+//! The vocabulary as texts and numbers, so that the library needs no code to write its metadata.
+//!
+//! Made by `tests/header.rs` from the declarations of the crate `kymo`.
+
+use kymo::ChannelKind;
+use kymo::event::{Declared, Shape};
+
+/// An event of the vocabulary.
+#[derive(Debug)]
+pub struct Event {
+    /// The id.
+    pub id: u16,
+    /// Whether it goes to the channel of names.
+    pub names: bool,
+    /// Words of its longest record, header included.
+    pub words: u16,
+    /// Its shape, as a word.
+    pub shape: u32,
+    /// Its declaration in the metadata, which begins with its name.
+    pub text: &'static str,
+}
+
+impl Event {
+    /// What the ring must know.
+    pub(crate) fn declared(&self) -> Declared {
+        Declared {
+            id: self.id.into(),
+            channel: if self.names {
+                ChannelKind::Names
+            } else {
+                ChannelKind::Events
+            },
+            shape: Shape::from_word(self.shape),
+            words: self.words.into(),
+        }
+    }
+
+    /// Whether this is its name.
+    pub(crate) fn is(&self, name: &[u8]) -> bool {
+        let rest = self.text.as_bytes().strip_prefix(b"event {\n\tname = \"");
+        let rest = rest.and_then(|rest| rest.strip_prefix(name));
+        rest.is_some_and(|rest| rest.first() == Some(&b'"'))
+    }
+}
+
+/// Where the header looks for the switches of event 0, of event 32, and of name 32: bytes from the
+/// first control block.
+pub const PLACES: [usize; 3] = [96, 516, 1284];
+
+/// The events.
+pub static VOCABULARY: &[Event] = &[
+    Event {
+        id: 1,
+        names: false,
+        shape: 0xc,
+        words: 4,
+        text: r#"event {
+	name = "sched_switch";
+	id = 1;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _prev_tid;
+		uint32_t _next_tid;
+		enum : uint8_t { "Runnable" = 0, "Blocked" = 1, "Sleeping" = 2, "Suspended" = 3, "Ended" = 4 } _prev_state;
+		enum : uint8_t { "Preempted" = 0, "Expired" = 1, "Yielded" = 2, "Waits" = 3, "Suspended" = 4, "Ended" = 5, "Idle" = 6 } _reason;
+		int16_t _next_prio;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 4,
+        names: false,
+        shape: 0xc,
+        words: 4,
+        text: r#"event {
+	name = "sched_wakeup";
+	id = 4;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _tid;
+		uint32_t _waker_tid;
+		uint32_t _target_cpu;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 71,
+        names: false,
+        shape: 0xc,
+        words: 5,
+        text: r#"event {
+	name = "sched_wakeup_new";
+	id = 71;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _tid;
+		uint32_t _waker_tid;
+		uint32_t _target_cpu;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 15,
+        names: false,
+        shape: 0x0,
+        words: 1,
+        text: r#"event {
+	name = "sched_enter";
+	id = 15;
+	stream_id = 0;
+	fields := struct {
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 16,
+        names: false,
+        shape: 0x0,
+        words: 1,
+        text: r#"event {
+	name = "sched_exit";
+	id = 16;
+	stream_id = 0;
+	fields := struct {
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 64,
+        names: false,
+        shape: 0xe,
+        words: 6,
+        text: r#"event {
+	name = "thread_create";
+	id = 64;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _tid;
+		uint32_t _pid;
+		uint32_t _parent_tid;
+		int16_t _prio;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 65,
+        names: false,
+        shape: 0x9,
+        words: 5,
+        text: r#"event {
+	name = "thread_exit";
+	id = 65;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _tid;
+		uint32_t _pid;
+		enum : uint8_t { "Runnable" = 0, "Blocked" = 1, "Sleeping" = 2, "Suspended" = 3, "Ended" = 4 } _prev_state;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 66,
+        names: false,
+        shape: 0x4,
+        words: 3,
+        text: r#"event {
+	name = "thread_suspend";
+	id = 66;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _tid;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 67,
+        names: false,
+        shape: 0x4,
+        words: 3,
+        text: r#"event {
+	name = "thread_resume";
+	id = 67;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _tid;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 68,
+        names: false,
+        shape: 0xc,
+        words: 5,
+        text: r#"event {
+	name = "thread_delay";
+	id = 68;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _tid;
+		uint64_t _ticks;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 69,
+        names: false,
+        shape: 0x4,
+        words: 3,
+        text: r#"event {
+	name = "thread_yield";
+	id = 69;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _tid;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 70,
+        names: false,
+        shape: 0x10,
+        words: 6,
+        text: r#"event {
+	name = "sched_pi_setprio";
+	id = 70;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _tid;
+		int16_t _oldprio;
+		int16_t _newprio;
+		hex64_t _lock;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 72,
+        names: false,
+        shape: 0x8,
+        words: 4,
+        text: r#"event {
+	name = "sched_run_queue";
+	id = 72;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _cpu;
+		uint32_t _len;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 32,
+        names: true,
+        shape: 0x10004,
+        words: 20,
+        text: r#"event {
+	name = "thread_name";
+	id = 32;
+	stream_id = 1;
+	fields := struct {
+		uint32_t _tid;
+		length_t __name_length; flag_t __name_cut; utf8_t _name[__name_length];
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 48,
+        names: true,
+        shape: 0x10010,
+        words: 23,
+        text: r#"event {
+	name = "thread_state";
+	id = 48;
+	stream_id = 1;
+	fields := struct {
+		uint32_t _tid;
+		uint32_t _pid;
+		int16_t _prio;
+		enum : uint8_t { "Runnable" = 0, "Blocked" = 1, "Sleeping" = 2, "Suspended" = 3, "Ended" = 4 } _state;
+		uint32_t _cpu;
+		length_t __name_length; flag_t __name_cut; utf8_t _name[__name_length];
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 2,
+        names: false,
+        shape: 0x4,
+        words: 2,
+        text: r#"event {
+	name = "irq_handler_entry";
+	id = 2;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _irq;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 3,
+        names: false,
+        shape: 0x4,
+        words: 2,
+        text: r#"event {
+	name = "irq_handler_exit";
+	id = 3;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _irq;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 80,
+        names: false,
+        shape: 0x14,
+        words: 7,
+        text: r#"event {
+	name = "exception";
+	id = 80;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _cause;
+		hex64_t _ip;
+		uint64_t _value;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 35,
+        names: true,
+        shape: 0x10004,
+        words: 20,
+        text: r#"event {
+	name = "irq_name";
+	id = 35;
+	stream_id = 1;
+	fields := struct {
+		uint32_t _irq;
+		length_t __name_length; flag_t __name_cut; utf8_t _name[__name_length];
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 5,
+        names: false,
+        shape: 0xc,
+        words: 4,
+        text: r#"event {
+	name = "sys_enter";
+	id = 5;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _id;
+		uint64_t _arg0;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 6,
+        names: false,
+        shape: 0xc,
+        words: 4,
+        text: r#"event {
+	name = "sys_exit";
+	id = 6;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _id;
+		int64_t _ret;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 36,
+        names: true,
+        shape: 0x10004,
+        words: 20,
+        text: r#"event {
+	name = "syscall_name";
+	id = 36;
+	stream_id = 1;
+	fields := struct {
+		uint32_t _id;
+		length_t __name_length; flag_t __name_cut; utf8_t _name[__name_length];
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 7,
+        names: false,
+        shape: 0xd,
+        words: 5,
+        text: r#"event {
+	name = "lock_wait";
+	id = 7;
+	stream_id = 0;
+	fields := struct {
+		hex64_t _lock;
+		uint32_t _owner_tid;
+		enum : uint8_t { "Mutex" = 0, "Semaphore" = 1, "Spin" = 2 } _kind;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 8,
+        names: false,
+        shape: 0xa,
+        words: 4,
+        text: r#"event {
+	name = "lock_acquired";
+	id = 8;
+	stream_id = 0;
+	fields := struct {
+		hex64_t _lock;
+		enum : uint8_t { "Mutex" = 0, "Semaphore" = 1, "Spin" = 2 } _kind;
+		enum : uint8_t { "false" = 0, "true" = 1 } _contended;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 9,
+        names: false,
+        shape: 0x9,
+        words: 4,
+        text: r#"event {
+	name = "lock_release";
+	id = 9;
+	stream_id = 0;
+	fields := struct {
+		hex64_t _lock;
+		enum : uint8_t { "Mutex" = 0, "Semaphore" = 1, "Spin" = 2 } _kind;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 96,
+        names: false,
+        shape: 0xd,
+        words: 6,
+        text: r#"event {
+	name = "lock_failed";
+	id = 96;
+	stream_id = 0;
+	fields := struct {
+		hex64_t _lock;
+		int32_t _error;
+		enum : uint8_t { "Mutex" = 0, "Semaphore" = 1, "Spin" = 2 } _kind;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 34,
+        names: true,
+        shape: 0x1000c,
+        words: 22,
+        text: r#"event {
+	name = "lock_name";
+	id = 34;
+	stream_id = 1;
+	fields := struct {
+		hex64_t _lock;
+		enum : uint8_t { "Mutex" = 0, "Semaphore" = 1, "Spin" = 2 } _kind;
+		length_t __name_length; flag_t __name_cut; utf8_t _name[__name_length];
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 10,
+        names: false,
+        shape: 0x12,
+        words: 6,
+        text: r#"event {
+	name = "page_fault";
+	id = 10;
+	stream_id = 0;
+	fields := struct {
+		hex64_t _address;
+		hex64_t _ip;
+		enum : uint8_t { "Load" = 0, "Store" = 1, "Fetch" = 2 } _cause;
+		enum : uint8_t { "false" = 0, "true" = 1 } _user;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 11,
+        names: false,
+        shape: 0xc,
+        words: 4,
+        text: r#"event {
+	name = "mm_page_alloc";
+	id = 11;
+	stream_id = 0;
+	fields := struct {
+		uint64_t _pfn;
+		uint32_t _order;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 12,
+        names: false,
+        shape: 0xc,
+        words: 4,
+        text: r#"event {
+	name = "mm_page_free";
+	id = 12;
+	stream_id = 0;
+	fields := struct {
+		uint64_t _pfn;
+		uint32_t _order;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 13,
+        names: false,
+        shape: 0x11,
+        words: 6,
+        text: r#"event {
+	name = "ipc_send";
+	id = 13;
+	stream_id = 0;
+	fields := struct {
+		hex64_t _port;
+		uint32_t _target_tid;
+		uint32_t _len;
+		enum : uint8_t { "Fast" = 0, "Slow" = 1 } _path;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 14,
+        names: false,
+        shape: 0x11,
+        words: 6,
+        text: r#"event {
+	name = "ipc_receive";
+	id = 14;
+	stream_id = 0;
+	fields := struct {
+		hex64_t _port;
+		uint32_t _source_tid;
+		uint32_t _len;
+		enum : uint8_t { "Fast" = 0, "Slow" = 1 } _path;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 112,
+        names: false,
+        shape: 0xc,
+        words: 5,
+        text: r#"event {
+	name = "pipe_write";
+	id = 112;
+	stream_id = 0;
+	fields := struct {
+		hex64_t _pipe;
+		uint32_t _len;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 113,
+        names: false,
+        shape: 0xc,
+        words: 5,
+        text: r#"event {
+	name = "pipe_read";
+	id = 113;
+	stream_id = 0;
+	fields := struct {
+		hex64_t _pipe;
+		uint32_t _len;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 114,
+        names: false,
+        shape: 0xc,
+        words: 5,
+        text: r#"event {
+	name = "queue_send";
+	id = 114;
+	stream_id = 0;
+	fields := struct {
+		hex64_t _queue;
+		uint32_t _depth;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 115,
+        names: false,
+        shape: 0xc,
+        words: 5,
+        text: r#"event {
+	name = "queue_receive";
+	id = 115;
+	stream_id = 0;
+	fields := struct {
+		hex64_t _queue;
+		uint32_t _depth;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 130,
+        names: false,
+        shape: 0x10,
+        words: 6,
+        text: r#"event {
+	name = "sched_process_fork";
+	id = 130;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _parent_tid;
+		uint32_t _parent_pid;
+		uint32_t _child_tid;
+		uint32_t _child_pid;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 131,
+        names: false,
+        shape: 0xc,
+        words: 5,
+        text: r#"event {
+	name = "sched_process_exit";
+	id = 131;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _tid;
+		uint32_t _pid;
+		int32_t _status;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 128,
+        names: false,
+        shape: 0x10008,
+        words: 21,
+        text: r#"event {
+	name = "sched_process_exec";
+	id = 128;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _pid;
+		uint32_t _tid;
+		length_t __filename_length; flag_t __filename_cut; utf8_t _filename[__filename_length];
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 129,
+        names: false,
+        shape: 0x8,
+        words: 4,
+        text: r#"event {
+	name = "process_kill";
+	id = 129;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _pid;
+		uint32_t _killer_tid;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 33,
+        names: true,
+        shape: 0x10004,
+        words: 20,
+        text: r#"event {
+	name = "process_name";
+	id = 33;
+	stream_id = 1;
+	fields := struct {
+		uint32_t _pid;
+		length_t __name_length; flag_t __name_cut; utf8_t _name[__name_length];
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 49,
+        names: true,
+        shape: 0x10008,
+        words: 21,
+        text: r#"event {
+	name = "process_state";
+	id = 49;
+	stream_id = 1;
+	fields := struct {
+		uint32_t _pid;
+		uint32_t _parent_pid;
+		length_t __name_length; flag_t __name_cut; utf8_t _name[__name_length];
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 20,
+        names: false,
+        shape: 0xc,
+        words: 4,
+        text: r#"event {
+	name = "mark";
+	id = 20;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _id;
+		uint64_t _value;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 17,
+        names: false,
+        shape: 0x4,
+        words: 2,
+        text: r#"event {
+	name = "span_begin";
+	id = 17;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _id;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 18,
+        names: false,
+        shape: 0x4,
+        words: 2,
+        text: r#"event {
+	name = "span_end";
+	id = 18;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _id;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 19,
+        names: false,
+        shape: 0xc,
+        words: 4,
+        text: r#"event {
+	name = "counter";
+	id = 19;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _id;
+		int64_t _value;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 37,
+        names: true,
+        shape: 0x10004,
+        words: 20,
+        text: r#"event {
+	name = "user_name";
+	id = 37;
+	stream_id = 1;
+	fields := struct {
+		uint32_t _id;
+		length_t __name_length; flag_t __name_cut; utf8_t _name[__name_length];
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 144,
+        names: true,
+        shape: 0x10,
+        words: 6,
+        text: r#"event {
+	name = "kymo_clock_back";
+	id = 144;
+	stream_id = 1;
+	fields := struct {
+		enum : uint32_t { "Events" = 0, "Names" = 1, "Samples" = 2 } _channel;
+		uint32_t _count;
+		uint64_t _ticks;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 145,
+        names: true,
+        shape: 0x38,
+        words: 16,
+        text: r#"event {
+	name = "kymo_session_end";
+	id = 145;
+	stream_id = 1;
+	fields := struct {
+		uint64_t _recorded;
+		uint64_t _reused;
+		uint64_t _discarded;
+		uint64_t _too_large;
+		uint64_t _clock_back;
+		uint64_t _abandoned;
+		uint64_t _without_ring;
+	};
+};
+
+"#,
+    },
+];
+
+/// What whoever writes the trace inserts where a clock stepped back, in each channel.
+pub const CLOCK_STEPS: &str = r#"event {
+	name = "kymo_clock_step";
+	id = 146;
+	stream_id = 0;
+	fields := struct {
+		uint64_t _ticks;
+	};
+};
+
+event {
+	name = "kymo_clock_step";
+	id = 146;
+	stream_id = 1;
+	fields := struct {
+		uint64_t _ticks;
+	};
+};
+
+"#;

@@ -1,0 +1,32 @@
+/* The configuration of the book for a machine with 16 KiB for traces. */
+#include "port.h"
+
+KYMO_MEMORY(1, 16384)
+
+uint32_t this_cpu;
+int masked;
+static uint64_t now;
+
+uint64_t kymo_port_clock(void) { return ++now; }
+uint64_t kymo_port_frequency(void) { return 1000000; }
+uint32_t kymo_port_cpu(void) { return 0; }
+uintptr_t kymo_port_mask(void) { return 0; }
+void kymo_port_unmask(uintptr_t saved) { (void)saved; }
+
+int main(void) {
+    static const uint16_t events[] = {KYMO_ID_SCHED_SWITCH, KYMO_ID_IRQ_HANDLER_ENTRY,
+                                      KYMO_ID_IRQ_HANDLER_EXIT, KYMO_ID_THREAD_NAME};
+    struct kymo_config config = {0};
+    config.packet_size = 256;
+    /* All events are too many. */
+    if (kymo_start(&config) != -KYMO_ENOMEM || kymo_memory_needed() <= 16384)
+        return 1;
+    config.events = events;
+    config.events_count = sizeof events / sizeof events[0];
+    if (kymo_start(&config) != 3)
+        return 2;
+    uint64_t before = now;
+    kymo_irq_handler_entry(1);
+    kymo_sched_enter(); /* not asked for */
+    return now == before + 1 && kymo_finish() == 0 ? 0 : 3;
+}

@@ -1,0 +1,663 @@
+//! Makes the header and the library's table from the vocabulary.
+
+#![allow(dead_code)] // Two tests share it, and each needs a part.
+
+use std::fmt::Write;
+
+use kymo::ChannelKind;
+use kymo::counter::Counters;
+use kymo::ctf::tsdl;
+use kymo::event::{Declared, Event, EventSchema, FieldType, Vocabulary};
+use kymo::ring::layout::{CHANNEL_KINDS, CONTROL_OFFSET, CONTROL_SIZE};
+use kymo::ring::local::switch_place;
+use kymo::vocabulary::{ALL, ClockStep, NAME_BYTES, TYPES};
+
+#[path = "../../src/error.rs"]
+mod error;
+
+const TEMPLATE: &str = include_str!("../../header/kymo.in.h");
+
+/// The files that declare the events of the mode `trace`.
+const SOURCES: [&str; 9] = [
+    include_str!("../../../kymo/src/vocabulary/ipc.rs"),
+    include_str!("../../../kymo/src/vocabulary/irq.rs"),
+    include_str!("../../../kymo/src/vocabulary/lock.rs"),
+    include_str!("../../../kymo/src/vocabulary/memory.rs"),
+    include_str!("../../../kymo/src/vocabulary/process.rs"),
+    include_str!("../../../kymo/src/vocabulary/sched.rs"),
+    include_str!("../../../kymo/src/vocabulary/session.rs"),
+    include_str!("../../../kymo/src/vocabulary/syscall.rs"),
+    include_str!("../../../kymo/src/vocabulary/user.rs"),
+];
+
+/// The ids that are types in Rust, and their names in C.
+const IDS: [(&str, &str, &str, &str); 7] = [
+    (
+        "Tid",
+        "kymo_tid",
+        "uint32_t",
+        "A thread. 0 is the idle thread of every CPU.",
+    ),
+    ("Cpu", "kymo_cpu", "uint32_t", "A CPU, counted from 0."),
+    ("Pid", "kymo_pid", "uint32_t", "A process."),
+    (
+        "Syscall",
+        "kymo_syscall",
+        "uint32_t",
+        "A system call, in the kernel's numbering.",
+    ),
+    (
+        "Irq",
+        "kymo_irq",
+        "uint32_t",
+        "An interrupt line or vector, in the kernel's numbering.",
+    ),
+    (
+        "Object",
+        "kymo_object",
+        "uint64_t",
+        "A lock, semaphore, pipe, queue or port: any number or address, unique while it lives.",
+    ),
+    (
+        "Address",
+        "kymo_address",
+        "uint64_t",
+        "An address of the kernel or a process.",
+    ),
+];
+
+/// Bytes of declarations of the kernel's own for which the header's macro makes room.
+const OWN_BYTES: usize = 4096;
+/// As many words of their sizes.
+const OWN_EVENTS: usize = 64;
+
+/// The events that a kernel in C may record, and the library's diagnostics.
+fn events() -> Vec<&'static EventSchema> {
+    let is_known = |event: &&EventSchema| rust_name(event.name).is_some();
+    ALL.events().iter().copied().filter(is_known).collect()
+}
+
+/// Those that have a function in C.
+fn functions() -> Vec<&'static EventSchema> {
+    let is_librarys = |event: &&EventSchema| event.name.starts_with("kymo_");
+    events()
+        .into_iter()
+        .filter(|event| !is_librarys(event))
+        .collect()
+}
+
+/// The type of an event in Rust, if one of the sources declares it.
+fn rust_name(name: &str) -> Option<&'static str> {
+    let found = TYPES.iter().copied().flatten().find(|(_, of)| *of == name);
+    let (ty, _) = found.unwrap_or_else(|| panic!("{name} has no type"));
+    let head = format!("pub struct {ty} {{");
+    SOURCES
+        .iter()
+        .any(|source| source.contains(&head))
+        .then_some(ty)
+}
+
+/// The type of a field in the declaration in Rust.
+fn rust_type(event: &EventSchema, field: &str) -> String {
+    let head = format!("pub struct {} {{", rust_name(event.name).unwrap());
+    let body = SOURCES
+        .iter()
+        .find_map(|source| source.split_once(&head))
+        .unwrap()
+        .1;
+    let field = format!("pub {field}: ");
+    let line = body
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(&field))
+        .unwrap();
+    line.strip_suffix(',').unwrap().to_owned()
+}
+
+/// An enumeration: its docs, name and values, each with its docs.
+struct Enumeration {
+    doc: String,
+    name: String,
+    values: Vec<(String, String, String)>,
+}
+
+/// The enumerations that the sources declare, in the form that rustfmt gives them.
+fn enumerations() -> Vec<Enumeration> {
+    let mut all = Vec::new();
+    for source in SOURCES {
+        for block in source.split("crate::enumeration! {\n").skip(1) {
+            let block = block.split("\n}\n").next().unwrap();
+            let (mut doc, mut name, mut values, mut docs) =
+                (String::new(), String::new(), Vec::new(), String::new());
+            for line in block.lines().map(str::trim) {
+                if let Some(text) = line.strip_prefix("///") {
+                    docs.push_str(text);
+                } else if let Some(head) = line.strip_prefix("pub enum ") {
+                    (doc, docs) = (docs, String::new());
+                    name = head.split(':').next().unwrap().to_owned();
+                } else if let Some((label, value)) = line.split_once(" = ") {
+                    let value = value.trim_end_matches(',').to_owned();
+                    values.push((label.to_owned(), value, std::mem::take(&mut docs)));
+                }
+            }
+            all.push(Enumeration { doc, name, values });
+        }
+    }
+    all
+}
+
+/// `ThreadState` as `thread_state`.
+fn snake(name: &str) -> String {
+    let mut out = String::new();
+    for (at, char) in name.chars().enumerate() {
+        if char.is_uppercase() && at > 0 {
+            out.push('_');
+        }
+        out.extend(char.to_lowercase());
+    }
+    out
+}
+
+fn one_line(doc: &str) -> String {
+    doc.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Doc comments as one comment of C, each on lines of its own of at most 100 columns.
+fn comment(docs: &[&str], indent: &str) -> String {
+    let mut lines = Vec::new();
+    for doc in docs {
+        let doc = doc.replace("`Tid::UNKNOWN`", "KYMO_TID_UNKNOWN");
+        let doc = doc.replace("`Cpu::UNKNOWN`", "KYMO_CPU_UNKNOWN");
+        let mut line = String::new();
+        for word in one_line(&doc).split(' ') {
+            if indent.len() + 3 + line.len() + 1 + word.len() + 3 > 100 {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.push_str(word);
+        }
+        lines.push(line);
+    }
+    format!("{indent}/* {} */\n", lines.join(&format!("\n{indent} * ")))
+}
+
+/// Bytes of the region that do not depend on the CPUs.
+pub fn fixed_bytes() -> usize {
+    let shapes = 8 * (events().len() + OWN_EVENTS);
+    (CONTROL_OFFSET + shapes + metadata().len() + OWN_BYTES).next_multiple_of(64)
+}
+
+/// The metadata of a session with all events and the longest numbers.
+pub fn metadata() -> String {
+    let session = tsdl::Session {
+        uuid: [0; 16],
+        clock: kymo::Clock {
+            frequency_hz: u64::MAX,
+            offset_seconds: i64::MIN,
+            offset_ticks: u64::MAX,
+            absolute: false,
+        },
+        hosted: false,
+        samples: false,
+        counters: Counters::NONE,
+    };
+    let vocabulary: &'static Vocabulary = Box::leak(Box::new(Vocabulary::new(Vec::leak(events()))));
+    let mut out = String::new();
+    tsdl::write(&mut out, &session, vocabulary).unwrap();
+    out
+}
+
+/// What a parameter is in C.
+fn c_type(event: &EventSchema, name: &str, ty: &FieldType) -> String {
+    let rust = rust_type(event, name);
+    if let Some((_, c, ..)) = IDS.iter().find(|(id, ..)| *id == rust) {
+        return (*c).to_owned();
+    }
+    match ty {
+        _ if rust == "bool" => "bool".to_owned(),
+        FieldType::Unsigned { bits, .. } => format!("uint{bits}_t"),
+        FieldType::Signed { bits } => format!("int{bits}_t"),
+        FieldType::Enumeration { .. } => format!("enum kymo_{}", snake(&rust)),
+        other => panic!("{}.{name}: there is no parameter for {other:?}", event.name),
+    }
+}
+
+/// An event's parameters, the expressions of its fixed words, and the names of its texts.
+struct Function {
+    parameters: Vec<String>,
+    arguments: Vec<String>,
+    words: Vec<String>,
+    texts: Vec<&'static str>,
+}
+
+fn function(event: &EventSchema) -> Function {
+    let mut made = Function {
+        parameters: Vec::new(),
+        arguments: Vec::new(),
+        words: Vec::new(),
+        texts: Vec::new(),
+    };
+    let mut at = 0;
+    for field in event.fields {
+        let name = field.name;
+        made.arguments.push(name.to_owned());
+        if let FieldType::Text { max } = field.ty {
+            assert_eq!(max, NAME_BYTES, "{}.{name}", event.name);
+            made.parameters.push(format!("const char *{name}"));
+            made.parameters.push(format!("size_t {name}_size"));
+            made.arguments.push(format!("{name}_size"));
+            made.texts.push(name);
+            continue;
+        }
+        made.parameters
+            .push(format!("{} {name}", c_type(event, name, &field.ty)));
+        let size = field.ty.fixed_size().unwrap();
+        at = usize::next_multiple_of(at, size.min(4));
+        match size {
+            8 => {
+                made.words.push(format!("(uint32_t){name}"));
+                made.words
+                    .push(format!("(uint32_t)((uint64_t){name} >> 32)"));
+            }
+            4 => made.words.push(format!("(uint32_t){name}")),
+            _ => {
+                let bits = 8 * size;
+                let value = format!("(uint32_t)(uint{bits}_t){name}");
+                match at % 4 {
+                    0 => made.words.push(value),
+                    lane => {
+                        let word = made.words.last_mut().unwrap();
+                        *word = format!("{word} | {value} << {}", 8 * lane);
+                    }
+                }
+            }
+        }
+        at += size;
+    }
+    made
+}
+
+/// The parts of the header for one event: its function, and the one for masked interrupts.
+fn write_function(out: &mut String, event: &EventSchema) {
+    let made = function(event);
+    let mut docs = vec![event.doc.to_owned()];
+    for field in event.fields {
+        let is_text = matches!(field.ty, FieldType::Text { .. });
+        let size = if is_text {
+            " Its array has that size, or it ends with a NUL."
+        } else {
+            ""
+        };
+        docs.push(format!("{}: {}{size}", field.name, field.doc));
+    }
+    out.push_str(&comment(
+        &docs.iter().map(String::as_str).collect::<Vec<_>>(),
+        "",
+    ));
+    let is_name = event.channel == ChannelKind::Names || !made.texts.is_empty();
+    let forms: &[&str] = if is_name { &[""] } else { &["", "_masked"] };
+    for form in forms {
+        write_form(out, event, &made, form);
+    }
+    out.push('\n');
+}
+
+fn write_form(out: &mut String, event: &EventSchema, made: &Function, form: &str) {
+    let name = format!("kymo_{}{form}", event.name);
+    let id = format!("KYMO_ID_{}", event.name.to_uppercase());
+    let parameters = match made.parameters.join(", ") {
+        none if none.is_empty() => "void".to_owned(),
+        some => some,
+    };
+    let mut head = format!("KYMO_INLINE void {name}({parameters}) {{");
+    if head.len() > 100 {
+        let parameters = parameters.replace(", ", ",\n        ");
+        head = format!("KYMO_INLINE void {name}(\n        {parameters}) {{");
+    }
+    let names = event.channel == ChannelKind::Names;
+    let test = if names {
+        "KYMO_NAME_ON_"
+    } else {
+        "KYMO_EVENT_ON_"
+    };
+    let body = body(event, made, form, &id);
+    let unused: String = made
+        .arguments
+        .iter()
+        .map(|name| format!("    (void){name};\n"))
+        .collect();
+    writeln!(
+        out,
+        "#ifndef KYMO_OFF\n{head}\n    if ({test}((uint32_t){id})) {{\n{body}    }}\n}}\n#else\n\
+         {head}\n{unused}}}\n#define {name}({}) ((void)sizeof(({name})({}), 0))\n#endif",
+        arguments(&made.arguments),
+        arguments(&made.arguments),
+    )
+    .unwrap();
+}
+
+fn arguments(names: &[String]) -> String {
+    names.join(", ")
+}
+
+fn body(event: &EventSchema, made: &Function, form: &str, id: &str) -> String {
+    let count = made.words.len();
+    let masked = form == "_masked";
+    if event.id < 30 && count <= 4 && made.texts.is_empty() {
+        let time = if masked { "KYMO_CLOCK(), " } else { "" };
+        let words: String = made
+            .words
+            .iter()
+            .map(|word| format!(",\n            {word}"))
+            .collect();
+        return format!("        kymo_record_{count}{form}({time}{id}{words});\n");
+    }
+    let room = count + made.texts.len() * (1 + NAME_BYTES / 4);
+    let mut body = format!("        uint32_t words[{}];\n", room.max(1));
+    for (at, word) in made.words.iter().enumerate() {
+        writeln!(body, "        words[{at}] = {word};").unwrap();
+    }
+    let mut len = format!("{count}u");
+    for (at, text) in made.texts.iter().enumerate() {
+        let before = if at == 0 {
+            format!("{count}u")
+        } else {
+            "count".to_owned()
+        };
+        let declare = if at == 0 { "uint32_t " } else { "" };
+        writeln!(
+            body,
+            "        {declare}count = kymo_put_text(words, {before}, {text}, {text}_size, \
+             KYMO_NAME_BYTES);"
+        )
+        .unwrap();
+        len = "count".to_owned();
+    }
+    let record = match (event.channel, masked) {
+        (ChannelKind::Names, _) => format!("kymo_record_name({id}, words, {len})"),
+        (_, false) => format!("kymo_record_words({id}, words, {len})"),
+        (_, true) => format!("kymo_record_words_masked(KYMO_CLOCK(), {id}, words, {len})"),
+    };
+    writeln!(body, "        {record};").unwrap();
+    body
+}
+
+fn errors() -> String {
+    let mut out = String::new();
+    for (number, name, doc) in error::TABLE {
+        out.push_str(&comment(&[doc], "    "));
+        writeln!(out, "    {name} = {number},").unwrap();
+    }
+    with_no_last_comma(out)
+}
+
+/// The table of errors for the book.
+pub fn table_of_errors() -> String {
+    let row = |(number, name, doc): &(i32, &str, &str)| {
+        format!("| -{number} | `{name}` | {} |\n", one_line(doc))
+    };
+    error::TABLE.iter().map(row).collect()
+}
+
+/// C++98 and C90 allow no comma behind the last value.
+fn with_no_last_comma(text: String) -> String {
+    text.trim_end().trim_end_matches(',').to_owned()
+}
+
+fn types() -> String {
+    let mut out = String::new();
+    for (_, name, of, doc) in IDS {
+        write!(out, "{}typedef {of} {name};\n\n", comment(&[doc], "")).unwrap();
+    }
+    out.trim_end().to_owned() + "\n"
+}
+
+fn enums() -> String {
+    let mut out = String::new();
+    for Enumeration { doc, name, values } in enumerations() {
+        let name = snake(&name);
+        writeln!(out, "{}enum kymo_{name} {{", comment(&[&doc], "")).unwrap();
+        let mut inner = String::new();
+        for (label, value, doc) in values {
+            let label = format!("KYMO_{name}_{}", snake(&label)).to_uppercase();
+            writeln!(inner, "{}    {label} = {value},", comment(&[&doc], "    ")).unwrap();
+        }
+        write!(out, "{}\n}};\n\n", with_no_last_comma(inner)).unwrap();
+    }
+    out.trim_end().to_owned() + "\n"
+}
+
+fn ids() -> String {
+    let mut out = String::new();
+    for event in functions() {
+        writeln!(
+            out,
+            "    KYMO_ID_{} = {},",
+            event.name.to_uppercase(),
+            event.id
+        )
+        .unwrap();
+    }
+    with_no_last_comma(out)
+}
+
+/// The header.
+pub fn header() -> String {
+    let mut declared = String::new();
+    for event in functions() {
+        write_function(&mut declared, event);
+    }
+    // On 64-bit processors a stream is larger than on others: the macro gives what is enough.
+    let per_cpu = CHANNEL_KINDS * CONTROL_SIZE + 2 * size_of::<Option<kymo::ctf::stream::Stream>>();
+    let on = |kind, id| switch_place(kind, id).0.wrapping_add(CONTROL_OFFSET);
+    let more = |kind| on(kind, 32) - 4;
+    let parts = [
+        ("@FIXED@", fixed_bytes().to_string()),
+        ("@PER_CPU@", per_cpu.next_multiple_of(64).to_string()),
+        ("@ERRORS@", errors()),
+        ("@EVENTS_ON@", on(ChannelKind::Events, 0).to_string()),
+        ("@EVENTS_MORE@", more(ChannelKind::Events).to_string()),
+        ("@NAMES_MORE@", more(ChannelKind::Names).to_string()),
+        ("@NAME_BYTES@", NAME_BYTES.to_string()),
+        ("@TYPES@", types()),
+        ("@ENUMS@", enums()),
+        ("@IDS@", ids()),
+        ("@FUNCTIONS@", declared),
+    ];
+    let mut out = TEMPLATE.to_owned();
+    for (mark, text) in parts {
+        assert!(out.contains(mark), "{mark}");
+        out = out.replace(mark, &text);
+    }
+    out
+}
+
+/// The library's table of the vocabulary.
+pub fn table() -> String {
+    let mut out = TABLE_HEAD.to_owned();
+    let places = [
+        switch_place(ChannelKind::Events, 0).0,
+        switch_place(ChannelKind::Events, 32).0,
+        switch_place(ChannelKind::Names, 32).0,
+    ];
+    writeln!(
+        out,
+        "/// Where the header looks for the switches of event 0, of event 32, and of name 32: bytes \
+         from the\n/// first control block.\npub const PLACES: [usize; 3] = {places:?};\n"
+    )
+    .unwrap();
+    out.push_str("/// The events.\npub static VOCABULARY: &[Event] = &[\n");
+    for event in events() {
+        let Declared {
+            id,
+            channel,
+            shape,
+            words,
+        } = event.into();
+        writeln!(
+            out,
+            "    Event {{\n        id: {id},\n        names: {},\n        shape: {:#x},\n        \
+             words: {words},\n        text: r#\"{}\"#,\n    }},",
+            channel == ChannelKind::Names,
+            shape.to_word(),
+            declaration(event)
+        )
+        .unwrap();
+    }
+    let steps: String = [ChannelKind::Events, ChannelKind::Names]
+        .map(|channel| {
+            declaration(&EventSchema {
+                channel,
+                ..ClockStep::SCHEMA
+            })
+        })
+        .concat();
+    write!(
+        out,
+        "];\n\n/// What whoever writes the trace inserts where a clock stepped back, in each \
+         channel.\npub const CLOCK_STEPS: &str = r#\"{steps}\"#;\n"
+    )
+    .unwrap();
+    out
+}
+
+/// An event in the metadata.
+fn declaration(event: &EventSchema) -> String {
+    let mut text = String::new();
+    tsdl::write_event(&mut text, event, Counters::NONE).unwrap();
+    text
+}
+
+const TABLE_HEAD: &str = r#"//! The vocabulary as texts and numbers, so that the library needs no code to write its metadata.
+//!
+//! Made by `tests/header.rs` from the declarations of the crate `kymo`.
+
+use kymo::ChannelKind;
+use kymo::event::{Declared, Shape};
+
+/// An event of the vocabulary.
+#[derive(Debug)]
+pub struct Event {
+    /// The id.
+    pub id: u16,
+    /// Whether it goes to the channel of names.
+    pub names: bool,
+    /// Words of its longest record, header included.
+    pub words: u16,
+    /// Its shape, as a word.
+    pub shape: u32,
+    /// Its declaration in the metadata, which begins with its name.
+    pub text: &'static str,
+}
+
+impl Event {
+    /// What the ring must know.
+    pub(crate) fn declared(&self) -> Declared {
+        Declared {
+            id: self.id.into(),
+            channel: if self.names {
+                ChannelKind::Names
+            } else {
+                ChannelKind::Events
+            },
+            shape: Shape::from_word(self.shape),
+            words: self.words.into(),
+        }
+    }
+
+    /// Whether this is its name.
+    pub(crate) fn is(&self, name: &[u8]) -> bool {
+        let rest = self.text.as_bytes().strip_prefix(b"event {\n\tname = \"");
+        let rest = rest.and_then(|rest| rest.strip_prefix(name));
+        rest.is_some_and(|rest| rest.first() == Some(&b'"'))
+    }
+}
+
+"#;
+
+/// An event as a reader shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    pub name: String,
+    /// Whether it is in the channel of names.
+    pub names: bool,
+    pub fields: Vec<(String, String)>,
+}
+
+/// Calls of the functions of all events, both forms of each, and what they record.
+pub fn calls() -> (String, Vec<Expected>) {
+    let (mut source, mut recorded) = (String::new(), Vec::new());
+    for (number, event) in functions().into_iter().enumerate() {
+        let is_name = event.channel == ChannelKind::Names || event.shape().tails() > 0;
+        let forms: &[&str] = if is_name { &[""] } else { &["", "_masked"] };
+        for (form, suffix) in forms.iter().enumerate() {
+            let (mut arguments, mut fields) = (Vec::new(), Vec::new());
+            for (place, field) in event.fields.iter().enumerate() {
+                let seed = (number * 37 + place * 11 + form * 5) as u64;
+                let (argument, shown) = value(event, field.name, &field.ty, seed);
+                arguments.push(argument);
+                if matches!(field.ty, FieldType::Text { .. }) {
+                    let cut = u32::from(shown.starts_with("xx"));
+                    fields.push((format!("_{}_cut", field.name), cut.to_string()));
+                }
+                fields.push((field.name.to_owned(), shown));
+            }
+            let name = event.name;
+            writeln!(source, "kymo_{name}{suffix}({});", arguments.join(", ")).unwrap();
+            let names = event.channel == ChannelKind::Names;
+            recorded.push(Expected {
+                name: name.to_owned(),
+                names,
+                fields,
+            });
+        }
+    }
+    (source, recorded)
+}
+
+/// An argument in C, and how a reader shows it. Every bit is set somewhere.
+fn value(event: &EventSchema, name: &str, ty: &FieldType, seed: u64) -> (String, String) {
+    let bits = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed + 1) | 1 << 63;
+    match *ty {
+        _ if rust_type(event, name) == "bool" => {
+            let on = seed.is_multiple_of(2);
+            (on.to_string(), on.to_string())
+        }
+        FieldType::Unsigned { bits: width, .. } => {
+            let value = bits >> (64 - width);
+            (format!("UINT{width}_C({value})"), value.to_string())
+        }
+        FieldType::Signed { bits: width } => {
+            let value = bits.cast_signed() >> (64 - width);
+            let argument = format!("(int{width}_t)UINT{width}_C({})", bits >> (64 - width));
+            (argument, value.to_string())
+        }
+        FieldType::Enumeration { labels, .. } => {
+            let (label, _) = labels[seed as usize % labels.len()];
+            let of = snake(&rust_type(event, name));
+            let argument = format!("KYMO_{of}_{}", snake(label)).to_uppercase();
+            (argument, label.to_owned())
+        }
+        FieldType::Text { max } => match seed % 3 {
+            0 => ("\"\", KYMO_TO_NUL".to_owned(), String::new()),
+            1 => {
+                // The last character that fits only in part is cut off.
+                let long = format!("{}\u{e9}tail", "x".repeat(max - 1));
+                (
+                    format!("\"{}\", KYMO_TO_NUL", escaped(&long)),
+                    "x".repeat(max - 1),
+                )
+            }
+            _ => ("\"name and more\", 4".to_owned(), "name".to_owned()),
+        },
+        ref other => panic!("no value for {other:?}"),
+    }
+}
+
+/// A text as C has it on any compiler: bytes above 127 as octal numbers.
+fn escaped(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        0x20..=0x7e => char::from(byte).to_string(),
+        _ => format!("\\{byte:03o}"),
+    };
+    text.bytes().map(byte).collect()
+}

@@ -1,0 +1,377 @@
+//! Programs in C and C++ that record with the library on this machine; their traces are read back.
+//! Wrong uses of the header do not compile.
+
+#![cfg(unix)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod generator;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use generator::Expected;
+use kymo_ctf::{Item, Trace, Value};
+
+const C: [&str; 2] = ["cc", "-std=c11"];
+const CPP: [&str; 4] = ["c++", "-x", "c++", "-std=c++11"];
+const STRICT: [&str; 5] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"];
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// An empty folder for one test.
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// The compiler with the header's folder.
+fn compiler(language: &[&str], more: &[&str]) -> Command {
+    let mut command = Command::new(language[0]);
+    command.args(&language[1..]).args(STRICT).args(more);
+    command
+        .arg("-I")
+        .arg(here("include"))
+        .arg("-I")
+        .arg(here("tests/c"));
+    command
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{text}",
+        output.status
+    );
+    output
+}
+
+/// The library for this machine.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("library");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo
+            .args(["build", "--quiet", "--manifest-path"])
+            .arg(here("Cargo.toml"));
+        run(cargo.arg("--target-dir").arg(&target));
+        target.join("debug/libkymo_c.a")
+    })
+}
+
+/// Compiles and runs tests/c/record.c in a language. Returns its trace.
+fn recorded(name: &str, language: &[&str]) -> PathBuf {
+    let folder = scratch(name);
+    let trace = folder.join("trace");
+    fs::create_dir(&trace).unwrap();
+    fs::write(folder.join("calls.h"), generator::calls().0).unwrap();
+    let program = folder.join("record");
+    let mut compile = compiler(language, &["-Wno-missing-field-initializers"]);
+    compile.arg("-I").arg(&folder).arg(here("tests/c/record.c"));
+    // The library is no C++.
+    compile
+        .args(["-x", "none"])
+        .arg(library())
+        .args(["-lpthread", "-ldl", "-lm", "-o"]);
+    run(compile.arg(&program));
+    run(Command::new(&program).arg(&trace));
+    trace
+}
+
+/// What the program's own events have, in their order.
+fn own() -> Vec<Expected> {
+    let event = |name: &str, fields: &[(&str, &str)]| Expected {
+        name: name.to_owned(),
+        names: false,
+        fields: fields
+            .iter()
+            .map(|(name, text)| (name.to_string(), text.to_string()))
+            .collect(),
+    };
+    let everything = |m: &str, n: &str, o: &str| {
+        event(
+            "everything",
+            &[
+                ("a", "1"),
+                ("b", "2"),
+                ("c", "3"),
+                ("d", "4"),
+                ("e", "-1"),
+                ("f", "-2"),
+                ("g", "-3"),
+                ("h", "-4"),
+                ("i", "241"),
+                ("j", "62194"),
+                ("k", "4092851187"),
+                ("l", "17651002172490708212"),
+                ("m", m),
+                ("_n_cut", "0"),
+                ("n", n),
+                ("_o_cut", "0"),
+                ("o", o),
+            ],
+        )
+    };
+    let sensor = |value| event("sensor", &[("value", value)]);
+    vec![
+        event(
+            "block_done",
+            &[("sector", "1311768467463790320"), ("error", "-5")],
+        ),
+        event("block_done", &[("sector", "1"), ("error", "2")]),
+        everything("true", "caf\u{e9}", ""),
+        everything("false", "abc", ""),
+        sensor("42"),
+        sensor("43"),
+        event("watchdog", &[]),
+        event("watchdog", &[]),
+        event("rare_watchdog", &[]),
+        event("rare_watchdog", &[]),
+    ]
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::UInt(number) => number.to_string(),
+        Value::Int(number) => number.to_string(),
+        Value::Enum { labels, .. } => labels[0].to_string(),
+        Value::Str(text) => text.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The trace has all that was recorded, on each CPU, in order and with its values.
+fn has_everything(trace: &Path) {
+    let mut seen: [Vec<Expected>; 4] = Default::default();
+    let mut end = None;
+    for item in Trace::open(trace).unwrap().events() {
+        let event = match item.unwrap() {
+            Item::Event(event) => event,
+            Item::Loss(loss) => panic!("{} events or packets are lost", loss.count),
+            _ => continue,
+        };
+        let stream = event.stream().to_string();
+        let names = stream.starts_with("names");
+        // Whether a text was cut is compared.
+        let fields = event
+            .fields
+            .iter()
+            .filter(|(name, _)| !name.ends_with("_length"));
+        let fields = fields
+            .map(|(name, value)| (name.to_string(), text(value)))
+            .collect();
+        let event = Expected {
+            name: event.name().to_owned(),
+            names,
+            fields,
+        };
+        if event.name == "kymo_session_end" {
+            end = Some(event);
+            continue;
+        }
+        let cpu = usize::from(stream.ends_with("_1"));
+        seen[2 * cpu + usize::from(names)].push(event);
+    }
+    let (_, calls) = generator::calls();
+    let dumped = Expected {
+        name: "thread_name".to_owned(),
+        names: true,
+        fields: vec![
+            ("tid".to_owned(), "7".to_owned()),
+            ("_name_cut".to_owned(), "0".to_owned()),
+            ("name".to_owned(), "dumped".to_owned()),
+        ],
+    };
+    for (index, seen) in seen.iter().enumerate() {
+        let (cpu, names) = (index / 2, index % 2 == 1);
+        let mut expected: Vec<_> = calls
+            .iter()
+            .filter(|call| call.names == names)
+            .cloned()
+            .collect();
+        match (cpu, names) {
+            (_, false) => expected.extend(own()),
+            (0, true) => {
+                expected.insert(0, dumped.clone());
+                expected.push(dumped.clone());
+            }
+            _ => {}
+        }
+        if (cpu, names) == (0, false) {
+            let enter = calls
+                .iter()
+                .find(|call| call.name == "sched_enter")
+                .unwrap();
+            expected.push(enter.clone());
+        }
+        for (seen, expected) in seen.iter().zip(&expected) {
+            assert_eq!(seen, expected, "CPU {cpu}");
+        }
+        assert_eq!(seen.len(), expected.len(), "CPU {cpu}, names: {names}");
+    }
+    let end = end.expect("the session's end is recorded").fields;
+    let without_ring = end.iter().find(|(name, _)| name == "without_ring").unwrap();
+    assert_eq!(without_ring.1, "1", "that of the third CPU");
+}
+
+#[test]
+fn what_c_records_is_in_the_trace() {
+    has_everything(&recorded("c", &C));
+}
+
+#[test]
+fn what_cpp_records_is_in_the_trace() {
+    has_everything(&recorded("c++", &CPP));
+}
+
+#[test]
+#[ignore = "needs babeltrace2: cargo xtask test babeltrace2"]
+fn babeltrace2_reads_what_c_records() {
+    let trace = recorded("babeltrace2", &C);
+    let output = run(Command::new("babeltrace2").arg("--no-delta").arg(&trace));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.is_empty(), "{errors}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let calls = generator::calls().1.len() + own().len();
+    // Both CPUs, two dumped names, an event more, and the end.
+    assert_eq!(lines.lines().count(), 2 * calls + 2 + 1 + 1);
+    let line = "block_done: { cpu_id = 1 }, { sector = 1311768467463790320, error = -5 }";
+    assert!(lines.contains(line), "{lines}");
+    assert!(lines.contains("n = \"caf\u{e9}\""), "{lines}");
+}
+
+#[test]
+fn sixteen_kilobytes_are_enough_for_few_events() {
+    let program = scratch("small").join("small");
+    let mut compile = compiler(&C, &["-Wno-missing-field-initializers"]);
+    compile.arg(here("tests/c/small.c")).arg(library());
+    run(compile
+        .args(["-lpthread", "-ldl", "-lm", "-o"])
+        .arg(&program));
+    run(&mut Command::new(&program));
+}
+
+#[test]
+fn the_header_compiles_alone() {
+    for language in [
+        &C[..],
+        &["cc", "-std=c99"],
+        &CPP,
+        &["c++", "-x", "c++", "-std=c++17"],
+    ] {
+        for off in [&[][..], &["-DKYMO_OFF"]] {
+            let folder = scratch("alone");
+            let file = folder.join("alone.c");
+            fs::write(&file, "#include \"kymo.h\"\nint nothing;\n").unwrap();
+            run(compiler(language, off).arg("-fsyntax-only").arg(&file));
+        }
+    }
+}
+
+/// The names that an object refers to.
+fn symbols(object: &Path) -> String {
+    String::from_utf8(run(Command::new("nm").arg(object)).stdout).unwrap()
+}
+
+#[test]
+fn nothing_is_left_and_nothing_is_evaluated_where_it_is_off() {
+    for language in [&C[..], &CPP] {
+        let folder = scratch("off");
+        let object = folder.join("off.o");
+        let compile = |off: &[&str]| {
+            let more = [off, &["-Wno-missing-field-initializers", "-c"]].concat();
+            run(compiler(language, &more)
+                .arg(here("tests/c/off.c"))
+                .arg("-o")
+                .arg(&object));
+            symbols(&object)
+        };
+        assert!(compile(&[]).contains("kymo_record_3"));
+        let symbols = compile(&["-DKYMO_OFF"]);
+        assert!(!symbols.contains("kymo"), "{symbols}");
+        // What the function returns is how often something was evaluated.
+        let main = folder.join("main.c");
+        let head = "#ifdef __cplusplus\n#endif\nint side_effects(void);\n";
+        fs::write(
+            &main,
+            format!("{head}int main(void) {{ return side_effects(); }}\n"),
+        )
+        .unwrap();
+        let program = folder.join("off");
+        let mut link = compiler(language, &[]);
+        run(link
+            .arg(&main)
+            .args(["-x", "none"])
+            .arg(&object)
+            .arg("-o")
+            .arg(&program));
+        run(&mut Command::new(&program));
+    }
+}
+
+/// What a wrong use is, and part of what the compiler says.
+const MISTAKES: [(&str, &str); 10] = [
+    ("kymo_thread_yield(\"one\")", "int"),
+    ("kymo_thread_yield()", "few arguments"),
+    ("kymo_thread_yield(1, 2)", "arguments"),
+    ("kymo_thread_name(1, 2, 3)", "pointer"),
+    ("kymo_lock_release(1, KYMO_THREAD_STATE_BLOCKED)", "enum"),
+    ("trace_sensor(\"one\")", "int"),
+    ("trace_sensor()", "few arguments"),
+    ("KYMO_TRACE(trace_sensor(&config))", "int"),
+    ("kymo_start(1)", "pointer"),
+    ("kymo_no_such_event(1)", "kymo_no_such_event"),
+];
+
+/// Lists that do not compile, and part of what the compiler says.
+const LISTS: [(&str, &str); 4] = [
+    ("EVENT(20, mine, SENSOR)", "21 to 29"),
+    ("BARE(2048, mine)", "21 to 29"),
+    ("EVENT(21, mine, SENSOR) BARE(21, other)", "duplicate case"),
+    ("EVENT(21, two words, SENSOR)", "expected"),
+];
+
+#[test]
+fn wrong_uses_do_not_compile() {
+    let folder = scratch("mistakes");
+    let file = folder.join("mistake.c");
+    let compile = |source: String, off: &[&str]| {
+        fs::write(&file, source).unwrap();
+        let mut compile = compiler(&C, off);
+        compile.arg("-fsyntax-only").arg(&file).output().unwrap()
+    };
+    let called = |call: &str| {
+        let body = format!("struct kymo_config config = {{0}}; (void)config; {call};");
+        format!("#include \"port.h\"\nvoid f(void);\nvoid f(void) {{ {body} }}\n")
+    };
+    for off in [&["-Wno-missing-field-initializers"][..], &["-DKYMO_OFF"]] {
+        assert!(
+            compile(called("kymo_thread_yield(1)"), off)
+                .status
+                .success()
+        );
+        for (call, why) in MISTAKES {
+            let output = compile(called(call), off);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success(), "{call} compiles with {off:?}");
+            assert!(said.contains(why), "{call}: {said}");
+        }
+        for (list, why) in LISTS {
+            let list = format!("#define MINE(EVENT, BARE) {list}\nKYMO_EVENTS(MINE)\n");
+            let output = compile(format!("#include \"port.h\"\n{list}"), off);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success(), "{list} compiles with {off:?}");
+            assert!(said.contains(why), "{list}: {said}");
+        }
+    }
+}

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::clib;
 use crate::process::{cargo, root, run, target};
 use crate::setup::{AARCH64, RISCV32, RISCV64, Toolchain, X86_64};
 
@@ -81,7 +82,7 @@ pub(crate) fn images(
         |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
     let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
     type Image<'a> = (&'static str, &'a dyn Fn() -> Result<PathBuf>);
-    let images: [Image<'_>; 16] = [
+    let images: [Image<'_>; 17] = [
         ("KYMO_HELLO", &|| hello(toolchain)),
         ("KYMO_DEMO_RISCV64", &|| demo(RISCV64, toolchain)),
         ("KYMO_DEMO_X86_64", &|| demo(X86_64, toolchain)),
@@ -101,6 +102,7 @@ pub(crate) fn images(
         ("KYMO_MEASURE_RISCV64", &|| measure(RISCV64, toolchain)),
         ("KYMO_MEASURE_RISCV32", &|| measure(RISCV32, toolchain)),
         ("KYMO_MEASURE_AARCH64", &|| measure(AARCH64, toolchain)),
+        ("KYMO_TINY_C", &clib::tiny),
         ("KYMO_STRESS_RISCV64", &|| stress(RISCV64)),
         ("KYMO_STRESS_RISCV32", &|| stress(RISCV32)),
         ("KYMO_STRESS_X86_64", &|| stress(X86_64)),
@@ -191,7 +193,14 @@ pub(crate) fn clippy(name: &str) -> Result<()> {
 
 /// The `cargo build --release` command for a kernel, without its folder.
 pub(crate) fn build_command(triple: &str, toolchain: Toolchain) -> Command {
-    const BUILD: [&str; 2] = ["build", "--release"];
+    let mut command = bare_command(triple, toolchain);
+    command.arg("--release");
+    command
+}
+
+/// The `cargo build` command for a target without an operating system, without a profile.
+pub(crate) fn bare_command(triple: &str, toolchain: Toolchain) -> Command {
+    const BUILD: [&str; 1] = ["build"];
     match toolchain {
         Toolchain::Rustup => cargo(&BUILD),
         Toolchain::Debian => {

@@ -1,6 +1,7 @@
 //! `cargo xtask`: the tasks of this repository, for people and CI, including setup.
 
 mod bench;
+mod clib;
 mod compiled_out;
 mod conformance;
 mod demo;
@@ -157,6 +158,16 @@ enum Command {
         )]
         megabytes: u64,
     },
+    /// Build the library for kernels in C, libkymo.a, and print its path
+    #[command(after_help = "Example: cargo xtask clib riscv32imac-unknown-none-elf --one-cpu")]
+    Clib {
+        /// A target of rustc
+        #[arg(value_name = "TARGET", value_parser = clap::builder::PossibleValuesParser::new(clib::TARGETS))]
+        target: String,
+        /// For kernels with one CPU: smaller and faster
+        #[arg(long)]
+        one_cpu: bool,
+    },
     /// Build the kernels, and print their paths
     #[command(after_help = "Example: cargo xtask build-kernels")]
     BuildKernels,
@@ -295,6 +306,10 @@ fn run(command: Command) -> Result<()> {
             minutes: Some(minutes),
         }) => fuzz::ctf(minutes.saturating_mul(60), true),
         Command::BigTrace { megabytes } => test::big_trace(megabytes),
+        Command::Clib { target, one_cpu } => {
+            println!("{}", clib::build(&target, one_cpu)?.display());
+            Ok(())
+        }
         Command::BuildKernels => {
             for (_, file) in test::kernels()? {
                 println!("{}", file.display());

@@ -8,7 +8,7 @@
 //! `KYMO_BLESS=1 cargo test -p kymo-c --test header`.
 //!
 //! # Invariants
-//! - Nothing here panics, formats, allocates or asks for a C library.
+//! - Nothing here formats, allocates or asks for a C library. A panic stops the CPU; none is known.
 //! - Interrupts are masked while a record is written: [`port::Port`] reserves with `Masked` on
 //!   every processor.
 //! - What C passes is checked where it is not on a hot path; where it is, the header calls.
@@ -22,7 +22,7 @@ pub mod record;
 pub mod session;
 pub mod vocabulary;
 
-/// Nothing here panics; were it to, the CPU would stop here, where a debugger finds it.
+/// Stops the CPU where a debugger finds it: no panic crosses into C.
 #[cfg(target_os = "none")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

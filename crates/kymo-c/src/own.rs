@@ -143,7 +143,8 @@ impl OwnEvent {
         Ok(Declared {
             id: self.id,
             channel: ChannelKind::Events,
-            shape: Shape::new(bytes as u16, [0; MAX_TEXTS].split_at(texts).0),
+            // `Shape::new`, without its panics: all elements are bytes.
+            shape: Shape::from_word(bytes as u32 | (texts as u32) << 16),
             words: header + bytes.div_ceil(4) + texts * (1 + NAME_BYTES / 4),
         })
     }

@@ -1,0 +1,173 @@
+//! kernels/tiny-c, a kernel in C that is linked with the library for such kernels: its trace, and
+//! what the library takes of its image, its memory and its time.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use kymo_ctf::{Item, LossKind, Trace, Value};
+use kymo_e2e::{built, kymo, run, scratch};
+use object::{Object, ObjectSection, ObjectSymbol};
+use serde_json::Value as Json;
+
+/// Runs the kernel to its end.
+fn boot(more: &[String]) {
+    let mut qemu = Command::new("qemu-system-riscv32");
+    qemu.args(["-bios", "none", "-display", "none", "-serial", "none"]);
+    qemu.args([
+        "-monitor",
+        "none",
+        "-icount",
+        "shift=0,sleep=off",
+        "-m",
+        "16M",
+    ]);
+    if !more.iter().any(|word| word.starts_with("virt")) {
+        qemu.args(["-M", "virt"]);
+    }
+    run(qemu.args(more).arg("-kernel").arg(built("KYMO_TINY_C")), 0);
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn the_memory_of_a_kernel_in_c_has_its_trace() {
+    let folder = scratch("clib");
+    let ram = folder.join("ram");
+    let file = format!(
+        "memory-backend-file,id=ram,size=16M,share=on,mem-path={}",
+        ram.display()
+    );
+    let machine = ["-M", "virt,memory-backend=ram", "-object", &file].map(str::to_owned);
+    boot(&machine);
+    let trace = folder.join("trace");
+    run(
+        &mut kymo(["recover".as_ref(), "--out".as_ref(), &*trace, &*ram] as [&Path; 4]),
+        0,
+    );
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    let mut lost = 0;
+    let mut last = None;
+    for item in Trace::open(&trace).unwrap().events() {
+        match item.unwrap() {
+            Item::Event(event) => {
+                *counts.entry(event.name().to_owned()).or_default() += 1;
+                if event.name() == "sensor" {
+                    let field = |name| match event.fields.get(name) {
+                        Some(Value::UInt(number)) => i128::from(*number),
+                        Some(Value::Int(number)) => i128::from(*number),
+                        other => panic!("{name}: {other:?}"),
+                    };
+                    assert_eq!(field("channel"), -field("value") % 4);
+                    last = Some(field("value"));
+                }
+            }
+            Item::Loss(loss) if loss.kind == LossKind::Events => lost += loss.count,
+            _ => {}
+        }
+    }
+    let count = |name: &str| counts.get(name).copied().unwrap_or(0);
+    assert_eq!(last, Some(-999), "the newest record is there");
+    assert_eq!((count("thread_name"), count("kymo_session_end")), (2, 1));
+    // 1,000 switches and sensors, and ten more switches and watchdogs; 64 KiB have room for all.
+    assert_eq!(
+        (count("sched_switch"), count("sensor"), count("watchdog")),
+        (1010, 1000, 10)
+    );
+    assert_eq!(lost, 0);
+}
+
+fn budgets() -> toml::Table {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../budgets.toml");
+    let table: toml::Table = fs::read_to_string(path).unwrap().parse().unwrap();
+    table["clib"].as_table().unwrap().clone()
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn the_library_keeps_to_its_budget_of_memory() {
+    let bytes = fs::read(built("KYMO_TINY_C")).unwrap();
+    let image = object::File::parse(&*bytes).unwrap();
+    let size = |name: &str| image.section_by_name(name).unwrap().size();
+    let budgets = budgets();
+    let ram = size(".kymo.data") + size(".kymo.bss");
+    // It must not be far below either: a library that is not linked takes nothing.
+    for (name, found) in [("text", size(".kymo.text")), ("ram", ram)] {
+        let budget = budgets[name].as_integer().unwrap() as u64;
+        println!("libkymo.a for RV32, {name}: {found} bytes ({budget})");
+        assert!(
+            found <= budget && found >= budget / 2,
+            "{name}: {found} bytes, not {budget}"
+        );
+    }
+    println!(
+        "libkymo.a for RV32, metadata and tables: {} bytes",
+        size(".kymo.rodata")
+    );
+}
+
+/// Nothing formats, not even for a panic.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn no_code_that_formats_is_linked() {
+    let bytes = fs::read(built("KYMO_TINY_C")).unwrap();
+    let image = object::File::parse(&*bytes).unwrap();
+    let names: Vec<&str> = image
+        .symbols()
+        .filter_map(|symbol| symbol.name().ok())
+        .collect();
+    assert!(names.contains(&"kymo_start"));
+    for part in ["4core3fmt9Formatter", "4core3fmt5write", "Display"] {
+        let found = names.iter().find(|name| name.contains(part));
+        assert_eq!(found, None, "{part}");
+    }
+}
+
+/// The instructions of one call that records, by function.
+fn measured() -> BTreeMap<String, u64> {
+    let bytes = fs::read(built("KYMO_TINY_C")).unwrap();
+    let image = object::File::parse(&*bytes).unwrap();
+    let mut ranges = String::new();
+    for symbol in image.symbols() {
+        let name = symbol.name().unwrap();
+        if symbol.size() > 0 && (name.starts_with("probe_") || name.starts_with("kymo_record_")) {
+            let (start, end) = (symbol.address(), symbol.address() + symbol.size());
+            ranges.push_str(&format!(",name={name},start={start:#x},end={end:#x}"));
+        }
+    }
+    let out = scratch("clib-cost").join("report.json");
+    let plugin = built("KYMO_COST_PLUGIN").display().to_string();
+    let plugin = format!("{plugin}{ranges},out={}", out.display());
+    boot(&["-plugin".to_owned(), plugin]);
+    let report: Json = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap();
+    let functions = report["functions"].as_array().unwrap().iter();
+    let median = |function: &Json| {
+        let histogram = function["per_call"]["instructions"]["histogram"]
+            .as_array()
+            .unwrap();
+        // The most frequent.
+        let pair = histogram
+            .iter()
+            .max_by_key(|pair| pair[1].as_u64().unwrap())?;
+        pair[0].as_u64()
+    };
+    let named = |function: &Json| {
+        let name = function["name"].as_str().unwrap().to_owned();
+        Some((name, median(function)?))
+    };
+    functions.filter_map(named).collect()
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn a_task_switch_keeps_to_its_budget_of_instructions() {
+    let measured = measured();
+    let budgets = budgets();
+    for name in ["probe_switch_masked", "kymo_record_3_masked"] {
+        let budget = budgets[name].as_integer().unwrap() as u64;
+        let found = measured[name];
+        println!("RV32, {name}: {found} instructions ({budget})");
+        assert_eq!(found, budget, "{name}: {measured:?}");
+    }
+}

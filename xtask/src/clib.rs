@@ -1,0 +1,86 @@
+//! Builds the library for kernels in C, `libkymo.a`, and the smallest kernel that uses it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::failure::Usage;
+use crate::kernel::{bare_command, folder};
+use crate::process::{root, run, target};
+use crate::setup::{self, RISCV32, Toolchain, add_targets};
+
+/// The targets of the library.
+pub(crate) const TARGETS: [&str; 8] = [
+    "riscv32i-unknown-none-elf",
+    "riscv32imac-unknown-none-elf",
+    "riscv64imac-unknown-none-elf",
+    "thumbv6m-none-eabi",
+    "thumbv7m-none-eabi",
+    "thumbv7em-none-eabi",
+    "aarch64-unknown-none-softfloat",
+    "x86_64-unknown-none",
+];
+
+/// Builds the library for a target; for one CPU, it asks nobody which one it is. Returns its path.
+pub(crate) fn build(triple: &str, one_cpu: bool) -> Result<PathBuf> {
+    if !TARGETS.contains(&triple) {
+        bail!(Usage(format!(
+            "there is no library for {triple}. Its targets are {}.",
+            TARGETS.join(", ")
+        )));
+    }
+    let toolchain = match setup::toolchain()? {
+        Toolchain::Rustup if add_targets(&[triple]) => Toolchain::Rustup,
+        _ => {
+            setup::debian()?;
+            Toolchain::Debian
+        }
+    };
+    let mut command = bare_command(triple, toolchain);
+    // Debian's compiler has its own folder, so that neither builds anew what the other one has.
+    let built = match toolchain {
+        Toolchain::Rustup => target().join("clib/build"),
+        Toolchain::Debian => target().join("clib/build-debian"),
+    };
+    command
+        .args(["-p", "kymo-c", "--profile", "clib", "--target", triple])
+        .arg("--target-dir")
+        .arg(&built)
+        .current_dir(root());
+    if one_cpu {
+        command.args(["--features", "one-cpu"]);
+    }
+    run(&mut command)?;
+    let name = if one_cpu {
+        format!("{triple}-one-cpu")
+    } else {
+        triple.to_owned()
+    };
+    let out = target().join("clib").join(name);
+    fs::create_dir_all(&out)?;
+    let archive = out.join("libkymo.a");
+    let from = built.join(triple).join("clib/libkymo_c.a");
+    fs::copy(&from, &archive).with_context(|| format!("cannot copy {}", from.display()))?;
+    Ok(archive)
+}
+
+/// Builds kernels/tiny-c, a kernel in C for RV32. Returns its ELF image.
+pub(crate) fn tiny() -> Result<PathBuf> {
+    let archive = build(RISCV32, true)?;
+    let image = target().join("clib/tiny-c");
+    let mut gcc = Command::new("riscv64-unknown-elf-gcc");
+    gcc.args(["-march=rv32imac_zicsr", "-mabi=ilp32", "-mcmodel=medany"])
+        .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"])
+        .args(["-ffreestanding", "-nostdlib", "-ffunction-sections"])
+        .arg("-I")
+        .arg(root().join("crates/kymo-c/include"))
+        .args(["start.s", "main.c"])
+        .arg(archive)
+        .args(["-T", "link.ld", "-Wl,--gc-sections,--no-warn-rwx-segments"])
+        .arg("-o")
+        .arg(&image);
+    run(gcc.current_dir(folder("tiny-c")))?;
+    Ok(image)
+}

@@ -47,6 +47,8 @@ impl Faults {
 pub struct FrameReader {
     /// Bytes that have arrived and are not part of a frame yet.
     waiting: Vec<u8>,
+    /// Bytes that have to be waiting before there is anything to parse.
+    need: usize,
     /// The expected number of the next frame.
     next: u32,
     /// Whether the position is inside a damaged stretch.
@@ -87,7 +89,11 @@ impl FrameReader {
         ended: bool,
         mut deliver: impl FnMut(Message<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let waiting = std::mem::take(&mut self.waiting);
+        if self.waiting.len() < self.need && !ended {
+            return Ok(());
+        }
+        self.need = 0;
+        let mut waiting = std::mem::take(&mut self.waiting);
         let mut rest = waiting.as_slice();
         let mut result = Ok(());
         while !rest.is_empty() && result.is_ok() {
@@ -98,7 +104,10 @@ impl FrameReader {
                     result = self.frame(&frame, &mut deliver);
                     continue;
                 }
-                Arrived::Need(_) if !ended => break,
+                Arrived::Need(need) if !ended => {
+                    self.need = need;
+                    break;
+                }
                 // The frame is truncated, or its length is wrong and it contains others.
                 Arrived::Need(_) => 1,
                 Arrived::Damage(bytes) => bytes,
@@ -107,7 +116,9 @@ impl FrameReader {
             self.faults.damaged_bytes += skip as u64;
             rest = rest.get(skip..).unwrap_or_default();
         }
-        self.waiting.extend_from_slice(rest);
+        let taken = waiting.len() - rest.len();
+        waiting.drain(..taken);
+        self.waiting = waiting;
         result
     }
 

@@ -6,7 +6,8 @@
 //! | bytes | what |
 //! | --- | --- |
 //! | 0..4 | [`MAGIC`] |
-//! | 4..6, 6..8 | the [`Kind`]; [`VERSION`] |
+//! | 4, 5 | the [`Kind`]; [`VERSION`] |
+//! | 6..8 | the header's check: CRC-32 of bytes 0..20 with zeros here, its halves joined by XOR |
 //! | 8..12 | the channel, for `Data`; else 0 |
 //! | 12..16 | the number of the frame: 0 for the first, one more for each, by direction |
 //! | 16..20 | bytes of payload, at most [`MAX_PAYLOAD`] |
@@ -15,6 +16,12 @@
 //! The sender sends `Open`, then what it reads of its channels as `Data`, then `Close`. The
 //! receiver may ask it to `Stop`. A receiver that finds no frame where one should begin skips to
 //! the next; the numbers tell it how many it has missed.
+//!
+//! The header's own check is there for slow lines: a damaged length is noticed when the header has
+//! arrived, not when a mebibyte has arrived that is no payload. It is too short to be trusted with
+//! more: only the checksum at the end decides whether a frame is whole. A header that lines up by
+//! accident with what follows costs time, but no frame: after a wrong checksum the search goes on
+//! one byte further, inside what was taken for payload.
 
 use crate::channel::ChannelSet;
 use crate::recorder::{Diagnostics, flags};
@@ -23,7 +30,7 @@ use crate::ring::layout::Crc32;
 /// How a frame begins: `KYMF`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"KYMF");
 /// The version of this format.
-pub const VERSION: u16 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes before the payload.
 pub const HEADER_LEN: usize = 24;
 /// Bytes of payload at most: a frame that claims more is damaged.
@@ -31,7 +38,7 @@ pub const MAX_PAYLOAD: usize = 1 << 20;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
+#[repr(u8)]
 pub enum Kind {
     /// A session was opened; the payload is [`Open`].
     Open = 1,
@@ -116,9 +123,11 @@ pub fn diagnostics(payload: &[u8]) -> Option<Diagnostics> {
 
 /// The header of a frame with this payload, of at most [`MAX_PAYLOAD`] bytes.
 pub fn header(kind: Kind, channel: u32, number: u32, payload: &[u8]) -> [u8; HEADER_LEN] {
-    let kind = kind as u32 | u32::from(VERSION) << 16;
-    let words: [u8; HEADER_LEN - 4] =
+    let kind = kind as u32 | u32::from(VERSION) << 8;
+    let mut words: [u8; HEADER_LEN - 4] =
         join([MAGIC, kind, channel, number, payload.len() as u32].map(u32::to_le_bytes));
+    let check = header_check(&words);
+    words[CHECK].copy_from_slice(&check);
     let mut header = [0; HEADER_LEN];
     header[..HEADER_LEN - 4].copy_from_slice(&words);
     header[HEADER_LEN - 4..].copy_from_slice(&checksum(&words, payload).to_le_bytes());
@@ -185,13 +194,12 @@ fn frame(bytes: &[u8]) -> Result<Arrived<'_>, Damaged> {
     };
     let (words, sum) = header.split_at(HEADER_LEN - 4);
     let field = |at: usize| word(header, at).ok_or(Damaged);
-    let (kind, len) = (field(4)?, field(16)? as usize);
-    let kind_number = kind & 0xffff;
+    let ([kind, version, check @ ..], len) = (field(4)?.to_le_bytes(), field(16)? as usize);
     let kind = Kind::ALL
         .into_iter()
-        .find(|known| *known as u32 == kind_number && kind >> 16 == u32::from(VERSION))
+        .find(|known| *known as u8 == kind && version == VERSION)
         .ok_or(Damaged)?;
-    if len > MAX_PAYLOAD {
+    if len > MAX_PAYLOAD || check != header_check(words) {
         return Err(Damaged);
     }
     let Some(payload) = rest.get(..len) else {
@@ -206,6 +214,19 @@ fn frame(bytes: &[u8]) -> Result<Arrived<'_>, Damaged> {
         number: field(12)?,
         payload,
     }))
+}
+
+/// The place of the header's check.
+const CHECK: core::ops::Range<usize> = 6..8;
+
+/// The check of a header: of all bytes of `words` but its own.
+fn header_check(words: &[u8]) -> [u8; 2] {
+    let mut crc = Crc32::new();
+    crc.update(words.get(..CHECK.start).unwrap_or_default());
+    crc.update(&[0; 2]);
+    crc.update(words.get(CHECK.end..).unwrap_or_default());
+    let sum = crc.finish();
+    ((sum ^ sum >> 16) as u16).to_le_bytes()
 }
 
 fn checksum(words: &[u8], payload: &[u8]) -> u32 {
@@ -332,9 +353,6 @@ mod tests {
         for bit in 0..8 * first.len() {
             let mut line = [&first[..], &second[..]].concat();
             line[bit / 8] ^= 1 << (bit % 8);
-            // A length that grew makes the parser wait for more than there is; what comes later is
-            // taken for payload, until the checksum is wrong.
-            line.resize(line.len() + MAX_PAYLOAD + HEADER_LEN, 0);
             let mut rest = &line[..];
             let found = loop {
                 match parse(rest) {
@@ -348,16 +366,41 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_header_is_noticed_when_it_has_arrived() {
+        let header = header(Kind::Data, 3, 4, &[0x55; 100]);
+        assert_eq!(parse(&header), Arrived::Need(HEADER_LEN + 100));
+        let bits = 8 * (HEADER_LEN - 4);
+        for first in 0..bits {
+            // The same bit twice: one bit alone.
+            for second in first..bits {
+                let mut damaged = header;
+                damaged[first / 8] ^= 1 << (first % 8);
+                if second != first {
+                    damaged[second / 8] ^= 1 << (second % 8);
+                }
+                assert!(
+                    matches!(parse(&damaged), Arrived::Damage(_)),
+                    "bits {first} and {second}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn what_is_no_frame_is_passed_over() {
         assert_eq!(parse(b"console text"), Arrived::Damage(12));
         assert_eq!(parse(b"textKY"), Arrived::Damage(4));
         assert_eq!(parse(b"KYMEKYMF"), Arrived::Damage(4));
         let mut large = header(Kind::Data, 0, 0, b"");
         large[16..20].copy_from_slice(&(MAX_PAYLOAD as u32 + 1).to_le_bytes());
+        let check = header_check(&large[..20]);
+        large[CHECK].copy_from_slice(&check);
         assert_eq!(parse(&large), Arrived::Damage(HEADER_LEN));
-        for (at, value) in [(4, 5), (4, 0), (6, 2)] {
+        for (at, value) in [(4, 5), (4, 0), (5, 1)] {
             let mut other = header(Kind::Data, 0, 0, b"");
             other[at] = value;
+            let check = header_check(&other[..20]);
+            other[CHECK].copy_from_slice(&check);
             assert_eq!(parse(&other), Arrived::Damage(HEADER_LEN), "{at}: {value}");
         }
     }
@@ -365,12 +408,13 @@ mod tests {
     #[test]
     fn the_format_is_what_it_was() {
         let expected = [
-            75, 89, 77, 70, 2, 0, 1, 0, 3, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0,
+            75, 89, 77, 70, 2, 2, CHECKED[0], CHECKED[1], 3, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0,
         ];
         let header = header(Kind::Data, 3, 4, b"x");
         assert_eq!(header[..20], expected);
         // CRC-32 of those 20 bytes and "x", by another program.
         assert_eq!(header[20..], SUM.to_le_bytes());
     }
-    const SUM: u32 = 0xe606_f389;
+    const CHECKED: [u8; 2] = [186, 247];
+    const SUM: u32 = 0x31a3_d719;
 }

@@ -113,6 +113,7 @@ mod sync;
 #[path = "../tests/thread_cpu/mod.rs"]
 mod thread_cpu;
 mod tracer;
+pub mod transport;
 pub mod vocabulary;
 pub mod wire;
 

@@ -1,0 +1,368 @@
+//! What is sent over a transport is received or counted, and no sender waits longer than it may.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+
+use kymo::Diagnostics;
+use kymo::transport::rtt::{Rtt, UpMemory};
+use kymo::transport::{Dropped, Sender, Sent, Sink, WhenFull};
+use kymo::wire::{self, Arrived, HEADER_LEN, Kind, Open};
+
+struct Random(u64);
+
+impl Random {
+    /// xorshift64*: Marsaglia 2003, Vigna 2016.
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as usize % limit
+    }
+}
+
+/// The host's view of a block, by SEGGER's layout: it knows nothing of the target's types.
+struct Host(*const u8);
+
+// SAFETY: every access is an atomic one, to memory that the tests keep.
+unsafe impl Send for Host {}
+
+impl Host {
+    /// The block of an `Rtt`, which must outlive the value.
+    fn of<const UP: usize>(block: &Rtt<UP>) -> Host {
+        Host(std::ptr::from_ref(block).cast())
+    }
+
+    fn word(&self, at: usize) -> &AtomicU32 {
+        // SAFETY: `at` is inside the block and aligned, which lives as long as the tests use it.
+        unsafe { &*self.0.add(at).cast() }
+    }
+
+    fn id(&self) -> [u8; 16] {
+        std::array::from_fn(|at| {
+            // SAFETY: as above.
+            unsafe { &*self.0.add(at).cast::<AtomicU8>() }.load(Ordering::Acquire)
+        })
+    }
+
+    fn up(index: usize) -> usize {
+        24 + index * (2 * size_of::<usize>() + 16)
+    }
+
+    fn pointer(&self, at: usize) -> *mut u8 {
+        // SAFETY: as above.
+        unsafe { &*self.0.add(at).cast::<AtomicPtr<u8>>() }.load(Ordering::Relaxed)
+    }
+
+    fn name(&self, index: usize) -> String {
+        // SAFETY: names end with a zero.
+        let name = unsafe { std::ffi::CStr::from_ptr(self.pointer(Self::up(index)).cast()) };
+        name.to_str().unwrap().to_owned()
+    }
+
+    fn read_offset(&self, index: usize) -> &AtomicU32 {
+        self.word(Self::up(index) + 2 * size_of::<usize>() + 8)
+    }
+
+    /// Takes at most `most` bytes of an up-buffer.
+    fn read(&self, index: usize, most: usize) -> Vec<u8> {
+        let at = Self::up(index) + 2 * size_of::<usize>();
+        let buffer = self.pointer(Self::up(index) + size_of::<usize>());
+        let size = self.word(at).load(Ordering::Relaxed) as usize;
+        let write = self.word(at + 4).load(Ordering::Acquire) as usize;
+        let mut read = self.word(at + 8).load(Ordering::Relaxed) as usize;
+        let mut bytes = Vec::new();
+        while read != write && bytes.len() < most {
+            // SAFETY: inside the up-buffer.
+            bytes.push(unsafe { &*buffer.add(read).cast::<AtomicU8>() }.load(Ordering::Relaxed));
+            read = (read + 1) % size;
+        }
+        self.word(at + 8).store(read as u32, Ordering::Release);
+        bytes
+    }
+}
+
+/// The frames in `line`, whose bytes are all of frames.
+fn frames(line: &[u8]) -> Vec<(u32, Vec<u8>)> {
+    let (mut rest, mut found) = (line, Vec::new());
+    while !rest.is_empty() {
+        let Arrived::Frame(frame) = wire::parse(rest) else {
+            panic!("{:?}", wire::parse(rest));
+        };
+        found.push((frame.number, frame.payload.to_vec()));
+        rest = &rest[frame.size()..];
+    }
+    found
+}
+
+#[test]
+fn a_block_is_as_hosts_expect_it_and_found_only_when_ready() {
+    let (first, second) = (UpMemory::<256>::new(), UpMemory::<300>::new());
+    let mut block = Rtt::<2>::new();
+    let host = Host::of(&block);
+    assert_eq!(host.id(), [0; 16]);
+    let [mut one, mut other] = block.start([
+        ("Terminal", first.bytes()),
+        ("a name that is too long", second.bytes()),
+    ]);
+    assert_eq!(&host.id(), b"SEGGER RTT\0\0\0\0\0\0");
+    let counts = [16, 20].map(|at| host.word(at).load(Ordering::Relaxed));
+    assert_eq!(counts, [2, 0]);
+    assert_eq!(
+        (host.name(0).as_str(), host.name(1).as_str()),
+        ("Terminal", "a name that is ")
+    );
+    assert_eq!((one.room(), other.room()), (Some(255), Some(299)));
+    assert_eq!((one.offer(b"text"), other.offer(b"frames")), (4, 6));
+    assert_eq!(
+        (host.read(0, 99), host.read(1, 99)),
+        (b"text".to_vec(), b"frames".to_vec())
+    );
+}
+
+#[test]
+fn an_up_buffer_is_a_queue_of_bytes() {
+    let mut random = Random(27);
+    let memory = UpMemory::<257>::new();
+    let mut block = Rtt::<1>::new();
+    let host = Host::of(&block);
+    let [mut up] = block.start([("Kymo", memory.bytes())]);
+    let (mut model, mut next) = (VecDeque::new(), 0u8);
+    for _ in 0..100_000 {
+        if random.below(2) == 0 {
+            let bytes: Vec<u8> = (0..random.below(300))
+                .map(|at| next.wrapping_add(at as u8))
+                .collect();
+            assert_eq!(up.room(), Some(256 - model.len()));
+            let taken = up.offer(&bytes);
+            assert_eq!(taken, bytes.len().min(256 - model.len()));
+            model.extend(&bytes[..taken]);
+            next = next.wrapping_add(taken as u8);
+        } else {
+            let most = random.below(300);
+            let expected: Vec<u8> = model.drain(..most.min(model.len())).collect();
+            assert_eq!(host.read(0, most), expected);
+        }
+    }
+    // A host that writes nonsense gets nothing, and breaks nothing.
+    host.read_offset(0).store(257, Ordering::Relaxed);
+    assert_eq!((up.room(), up.offer(b"x")), (Some(0), 0));
+}
+
+#[test]
+fn what_is_sent_over_rtt_is_received_or_counted() {
+    for when_full in [
+        WhenFull::Drop,
+        WhenFull::Wait {
+            attempts: 50,
+            masked: || false,
+        },
+    ] {
+        let memory = UpMemory::<1024>::new();
+        let mut block = Rtt::<1>::new();
+        let host = Host::of(&block);
+        let [up] = block.start([("Kymo", memory.bytes())]);
+        let mut sender = Sender::new(up, when_full, 200);
+        let done = AtomicU32::new(0);
+        const CALLS: u32 = 50_000;
+        // Until something is dropped, nobody reads.
+        let mut written = 0;
+        while sender.sent().dropped_frames == 0 {
+            written += 1;
+            let _ = sender.data(0, &[1; 100]);
+        }
+        let (sent, line) = std::thread::scope(|scope| {
+            let host = scope.spawn(|| {
+                let host = host;
+                let (mut random, mut line) = (Random(3), Vec::new());
+                loop {
+                    let ended = done.load(Ordering::Acquire) == 1;
+                    let bytes = host.read(0, random.below(900));
+                    if ended && bytes.is_empty() && host.read(0, 0).is_empty() {
+                        let rest = host.read(0, usize::MAX);
+                        line.extend(rest);
+                        return line;
+                    }
+                    line.extend(bytes);
+                    std::thread::yield_now();
+                }
+            });
+            let mut random = Random(4);
+            for call in 0..CALLS {
+                let bytes = vec![call as u8; 1 + random.below(600)];
+                written += bytes.len().div_ceil(200) as u64;
+                let before = sender.sent();
+                let result = sender.data(call, &bytes);
+                let waits = sender.sent().waits - before.waits;
+                let bound = match when_full {
+                    WhenFull::Drop => 0,
+                    WhenFull::Wait { attempts, .. } => 3 * u64::from(attempts),
+                };
+                assert!(waits <= bound, "{waits}");
+                assert_eq!(
+                    result.is_err(),
+                    sender.sent().dropped_frames > before.dropped_frames
+                );
+            }
+            done.store(1, Ordering::Release);
+            (sender.sent(), host.join().unwrap())
+        });
+        // No frame is cut, and the numbers of those that arrive tell how many did not.
+        let found = frames(&line);
+        assert_eq!(found.len() as u64, sent.frames);
+        assert_eq!(line.len() as u64, sent.bytes);
+        assert_eq!(written, sent.frames + sent.dropped_frames, "{sent:?}");
+        assert!(found.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        let total = sent.frames + sent.dropped_frames;
+        assert!(u64::from(found.last().unwrap().0) < total);
+    }
+}
+
+/// A line that takes a few bytes at a time, and has turns at which it takes none.
+#[derive(Default)]
+struct Slow {
+    turns: u32,
+    /// It takes bytes at every turn with a number that this divides.
+    every: u32,
+    line: Vec<u8>,
+}
+
+impl Sink for Slow {
+    fn offer(&mut self, bytes: &[u8]) -> usize {
+        self.turns += 1;
+        let taken = match self.every {
+            0 => 0,
+            every if self.turns.is_multiple_of(every) => bytes.len().min(16),
+            _ => 0,
+        };
+        self.line.extend(&bytes[..taken]);
+        taken
+    }
+}
+
+#[test]
+fn waits_are_bounded() {
+    let wait = |attempts| WhenFull::Wait {
+        attempts,
+        masked: || false,
+    };
+    let payload = [7; 40];
+    // Header and payload take 2 and 3 pieces; before each the line refuses three times.
+    for (attempts, whole) in [(15, true), (14, false), (0, false)] {
+        let mut line = Slow {
+            every: 4,
+            ..Slow::default()
+        };
+        let mut sender = Sender::new(&mut line, wait(attempts), 64);
+        assert_eq!(sender.data(1, &payload).is_ok(), whole, "{attempts}");
+        let sent = sender.sent();
+        assert_eq!(sent.waits, u64::from(attempts));
+        assert_eq!(
+            (sent.frames, sent.dropped_frames),
+            (u64::from(whole), u64::from(!whole))
+        );
+        assert_eq!(
+            sent.bytes + sent.dropped_bytes,
+            (HEADER_LEN + payload.len()) as u64
+        );
+        assert_eq!(line.line.len() as u64, sent.bytes);
+        assert_eq!(
+            line.turns,
+            attempts + if whole { 5 } else { 1 + attempts / 3 }
+        );
+    }
+    // A line that nobody reads.
+    let mut line = Slow::default();
+    let mut sender = Sender::new(&mut line, wait(1000), 64);
+    assert_eq!(sender.data(1, &[0; 640]), Err(Dropped));
+    let expected = Sent {
+        dropped_frames: 10,
+        dropped_bytes: 10 * (HEADER_LEN as u64 + 64),
+        waits: 1000,
+        ..Sent::default()
+    };
+    assert_eq!((sender.sent(), line.turns), (expected, 1001));
+}
+
+thread_local! {
+    static MASKED: Cell<bool> = const { Cell::new(true) };
+}
+
+#[test]
+fn nobody_waits_with_interrupts_masked() {
+    let when_full = WhenFull::Wait {
+        attempts: 1000,
+        masked: || MASKED.get(),
+    };
+    let mut line = Slow {
+        every: 2,
+        ..Slow::default()
+    };
+    let mut sender = Sender::new(&mut line, when_full, 64);
+    assert_eq!(sender.data(1, b"masked"), Err(Dropped));
+    assert_eq!((sender.sent().waits, sender.sent().dropped_frames), (0, 1));
+    MASKED.set(false);
+    assert_eq!(sender.data(1, b"not masked"), Ok(()));
+    assert!(sender.sent().waits > 0);
+    assert_eq!(frames(&line.line), [(1, b"not masked".to_vec())]);
+
+    let memory = UpMemory::<256>::new();
+    let mut block = Rtt::<1>::new();
+    let [up] = block.start([("Kymo", memory.bytes())]);
+    MASKED.set(true);
+    let mut sender = Sender::new(up, when_full, 200);
+    assert_eq!(
+        (sender.data(1, &[0; 200]), sender.data(1, &[0; 200])),
+        (Ok(()), Err(Dropped))
+    );
+    assert_eq!(sender.sent().waits, 0);
+}
+
+#[test]
+fn a_session_is_what_receivers_expect() {
+    let mut line = Slow {
+        every: 1,
+        ..Slow::default()
+    };
+    let mut sender = Sender::new(&mut line, WhenFull::Drop, 0);
+    let open = Open {
+        channels: 3,
+        flags: 1,
+    };
+    let totals = Diagnostics {
+        discarded: 9,
+        ..Diagnostics::default()
+    };
+    assert!(sender.has_room(1 << 30));
+    assert_eq!(sender.open(open), Ok(()));
+    assert_eq!(sender.data(2, &[5; 100]), Ok(()));
+    assert_eq!(sender.close(&totals), Ok(()));
+    let kinds: Vec<(Kind, u32)> = {
+        let (mut rest, mut kinds) = (&line.line[..], Vec::new());
+        while let Arrived::Frame(frame) = wire::parse(rest) {
+            kinds.push((frame.kind, frame.channel));
+            rest = &rest[frame.size()..];
+        }
+        kinds
+    };
+    let expected = [
+        (Kind::Open, 0),
+        (Kind::Data, 2),
+        (Kind::Data, 2),
+        (Kind::Close, 0),
+    ];
+    assert_eq!(kinds, expected);
+    let payloads = frames(&line.line);
+    assert_eq!(Open::from_bytes(&payloads[0].1), Some(open));
+    assert_eq!((payloads[1].1.len(), payloads[2].1.len()), (64, 36));
+    assert_eq!(wire::diagnostics(&payloads[3].1), Some(totals));
+
+    let memory = UpMemory::<256>::new();
+    let mut block = Rtt::<1>::new();
+    let [up] = block.start([("Kymo", memory.bytes())]);
+    let sender = Sender::new(up, WhenFull::Drop, 100);
+    // 255 bytes have room for two headers and 200 bytes, not for three.
+    assert_eq!([200, 201].map(|len| sender.has_room(len)), [true, false]);
+}

@@ -4,7 +4,8 @@
 //! - [`TraceWriter`] writes a region's channels as a CTF trace directory, which is valid at every
 //!   moment.
 //! - [`source`] has the sources of traces, one per file, behind one trait.
-//! - [`record`] drains a machine that it starts, [`attach`] a running one, [`recover`] a dead one.
+//! - [`record`] drains a machine that it starts, [`attach`] a running one, [`recover`] a dead one;
+//!   [`receive`] drains a serial line, an RTT up-buffer or a file, into which a kernel has sent.
 //! - [`qemu`] starts a machine whose RAM is a file, with a port if needed; [`locate`] finds the
 //!   region in a RAM file, a raw dump or an ELF core.
 //! - [`framed`] and [`frames`] assemble what a guest sends, and count its faults.
@@ -35,6 +36,8 @@ mod processes;
 pub mod qemu;
 #[cfg(all(unix, feature = "machines"))]
 pub mod qmp;
+#[cfg(feature = "machines")]
+pub mod receive;
 #[cfg(feature = "machines")]
 pub mod record;
 #[cfg(feature = "machines")]

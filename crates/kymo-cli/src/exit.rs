@@ -113,6 +113,7 @@ explained!(
     BadInput,
     kymo_capture::attach::Error,
     kymo_capture::qemu::Error,
+    kymo_capture::receive::Error,
     kymo_capture::record::Error,
     kymo_capture::source::Error,
     kymo_ctf::Error,

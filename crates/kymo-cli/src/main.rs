@@ -25,6 +25,7 @@ mod pattern;
 mod profile;
 mod profile_file;
 mod progress;
+mod receive;
 mod record;
 mod recover;
 mod report;

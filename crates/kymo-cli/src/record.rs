@@ -30,6 +30,9 @@ pub const EXAMPLES: &str = "Examples:
   kymo record my-kernel.elf --out trace --stacks sched_switch,lock_wait
   kymo record my-kernel.elf --out trace --counters cycles,instructions --counters-on 'sys_*,sched_switch'
   kymo record --out trace -- qemu-system-riscv64 -M virt -smp 4 -m 1G -kernel my-kernel.elf -nographic
+  kymo record --out trace --serial /dev/ttyUSB0:921600       what a running kernel sends
+  kymo record --out trace --rtt /dev/shm/guest.ram --duration 10
+  kymo record --out trace --file sent-by-semihosting.bin
 
 The kernel selects the standard machine: QEMU's `virt` for RISC-V (64 bits) and AArch64; `q35` for x86-64, where the kernel needs a PVH entry note.
 To a command of your own, kymo adds only a memory backend and what --via, --rolling and --events need. The machine ends when kymo ends,
@@ -219,11 +222,14 @@ impl From<Way> for Via {
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The kernel, an ELF file; omit it to give a QEMU command after `--`.
-    #[arg(required_unless_present = "command", conflicts_with = "command")]
+    #[arg(required_unless_present_any = ["command", "serial", "rtt", "file"])]
+    #[arg(conflicts_with = "command")]
     kernel: Option<PathBuf>,
     /// The new trace directory.
     #[arg(long, short)]
     out: PathBuf,
+    #[command(flatten)]
+    line: crate::receive::Lines,
     /// How the trace leaves the machine.
     #[arg(long, value_enum, default_value = "memory")]
     via: Way,
@@ -346,6 +352,14 @@ fn print(line: &[u8]) {
 
 /// Runs `kymo record`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    let sent = crate::receive::run(&arguments.line, &arguments.out, |options| {
+        options.duration = arguments.duration;
+        options.timeout = arguments.timeout;
+        options.grace = arguments.grace;
+    })?;
+    if let Some(code) = sent {
+        return Ok(code);
+    }
     let ram = record::ram_file(&arguments.out);
     let via = Via::from(arguments.via);
     let boot = arguments.boot()?;

@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use kymo::ring::source::Live;
 use memmap2::{MmapOptions, MmapRaw};
@@ -53,6 +54,38 @@ impl Mapping {
         // SAFETY: inside the mapping, which the caller keeps as long as the value; mappings are
         // page-aligned; this program accesses it only through `Live`.
         Some(unsafe { Live::new(self.map.as_ptr().add(offset as usize), len) })
+    }
+
+    /// The word at `at`, a multiple of 4. Partner: the target's store after it has written what
+    /// the word tells of.
+    pub(super) fn word(&self, at: usize) -> Option<u32> {
+        Some(self.atomic(at)?.load(Ordering::Acquire))
+    }
+
+    /// Writes the word at `at`; only after [claiming](Self::claim) the memory. Partner: the
+    /// target's load before it reuses what was read before.
+    pub(super) fn set_word(&self, at: usize, value: u32) {
+        if let Some(word) = self.atomic(at).filter(|_| self.writable) {
+            word.store(value, Ordering::Release);
+        }
+    }
+
+    fn atomic(&self, at: usize) -> Option<&AtomicU32> {
+        let inside = at.is_multiple_of(4) && at.checked_add(4)? <= self.map.len();
+        // SAFETY: inside the mapping and aligned, as mappings are; all accesses are atomic.
+        inside.then(|| unsafe { &*self.map.as_ptr().add(at).cast::<AtomicU32>() })
+    }
+
+    /// Copies the bytes from `at` on.
+    pub(super) fn copy(&self, at: usize, into: &mut [u8]) -> Option<()> {
+        let inside = at.checked_add(into.len())? <= self.map.len();
+        inside.then(|| {
+            for (index, byte) in into.iter_mut().enumerate() {
+                // SAFETY: inside the mapping; all accesses are atomic.
+                let shared = unsafe { &*self.map.as_ptr().add(at + index).cast::<AtomicU8>() };
+                *byte = shared.load(Ordering::Relaxed);
+            }
+        })
     }
 }
 

@@ -8,6 +8,9 @@ mod image;
 mod mapping;
 mod memory;
 mod port;
+mod rtt;
+#[cfg(unix)]
+mod serial;
 
 use std::io;
 use std::path::Path;
@@ -21,6 +24,15 @@ use crate::region::TraceError;
 pub use image::ImageSource;
 pub use memory::{MemoryOutcome, MemorySource};
 pub use port::PortSource;
+pub use rtt::RttLine;
+#[cfg(unix)]
+pub(crate) use serial::open as open_serial;
+
+/// This system's serial lines are not supported.
+#[cfg(not(unix))]
+pub(crate) fn open_serial(_: &Path, _: u32) -> io::Result<std::fs::File> {
+    Err(io::ErrorKind::Unsupported.into())
+}
 
 /// Interval between polls during a session.
 const POLL: Duration = Duration::from_millis(2);

@@ -1,4 +1,5 @@
-//! The host's end of a virtio serial port, over which a guest sends its trace in frames.
+//! A line over which a machine sends its trace in frames: a virtio serial port, a serial line, an
+//! RTT up-buffer, a file.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -19,6 +20,8 @@ pub struct PortSource<L> {
     trace: FramedTrace,
     buffer: Vec<u8>,
     ended: bool,
+    /// Whether nothing can be sent to the machine.
+    one_way: bool,
 }
 
 impl<L: Read + Write> PortSource<L> {
@@ -29,7 +32,21 @@ impl<L: Read + Write> PortSource<L> {
             trace: FramedTrace::new(out),
             buffer: vec![0; 256 << 10],
             ended: false,
+            one_way: false,
         }
+    }
+
+    /// Reads a line over which nothing can be sent to the machine: it is never asked to stop.
+    pub fn one_way(line: L, out: &Path) -> PortSource<L> {
+        PortSource {
+            one_way: true,
+            ..PortSource::new(line, out)
+        }
+    }
+
+    /// Whether the line has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ended
     }
 }
 
@@ -61,7 +78,7 @@ impl<L: Read + Write> Source for PortSource<L> {
     }
 
     fn ask_to_stop(&mut self) -> bool {
-        let waits = self.trace.is_open() && !self.trace.is_closed();
+        let waits = !self.one_way && self.trace.is_open() && !self.trace.is_closed();
         if waits {
             // This fails if the machine has ended, which is detected elsewhere.
             let _ = self.line.write_all(&wire::header(Kind::Stop, 0, 0, b""));

@@ -124,6 +124,11 @@ impl<S: Sink> Sender<S> {
         }
     }
 
+    /// The sink.
+    pub fn into_sink(self) -> S {
+        self.sink
+    }
+
     /// What was sent and dropped so far.
     pub fn sent(&self) -> Sent {
         self.sent

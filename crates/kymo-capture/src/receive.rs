@@ -1,0 +1,246 @@
+//! Records what a running kernel sends over a line that Kymo does not provide: a serial line, an
+//! RTT up-buffer, or a file that it has written.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use kymo::ring::reader::View;
+
+use crate::framed::Received;
+use crate::source::{self, PortSource, Progress, RttLine, Source};
+
+/// Where the frames come from.
+#[derive(Clone, Copy, Debug)]
+pub enum Line<'a> {
+    /// A serial device.
+    Serial {
+        /// The device.
+        path: &'a Path,
+        /// Bits a second.
+        baud: u32,
+    },
+    /// An RTT up-buffer in a RAM file: see [`RttLine::open`].
+    Rtt {
+        /// The RAM file.
+        path: &'a Path,
+        /// The address of its first byte.
+        base: Option<u64>,
+    },
+    /// A file that is complete, such as one written by semihosting.
+    File(&'a Path),
+}
+
+impl Line<'_> {
+    fn path(&self) -> &Path {
+        match self {
+            Line::Serial { path, .. } | Line::Rtt { path, .. } | Line::File(path) => path,
+        }
+    }
+}
+
+/// Why nothing was received.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The line cannot be opened.
+    #[error("cannot receive from {path}: {source}")]
+    Open {
+        /// The device or file.
+        path: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The path is not one of a file.
+    #[error("{path} is not a file; use --serial for a device")]
+    NotAFile {
+        /// The path.
+        path: String,
+    },
+    /// Another program reads this RAM file.
+    #[error("another program reads {path}; an up-buffer has one reader")]
+    Taken {
+        /// The file.
+        path: String,
+    },
+    /// No frame arrived.
+    #[error("{ending}, and no frame of a trace had arrived from {path}: {}", .advice)]
+    Nothing {
+        /// Why it ended.
+        ending: Ending,
+        /// The device or file.
+        path: String,
+        /// What to look at first.
+        advice: &'static str,
+    },
+    /// The trace cannot be written.
+    #[error(transparent)]
+    Source(#[from] source::Error),
+}
+
+impl Error {
+    /// The cause: [`InvalidInput`](io::ErrorKind::InvalidInput) for the request,
+    /// [`InvalidData`](io::ErrorKind::InvalidData) for the input, anything else for the system.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Error::Open { source, .. } => match source.kind() {
+                io::ErrorKind::InvalidInput => io::ErrorKind::InvalidInput,
+                io::ErrorKind::NotFound => io::ErrorKind::InvalidData,
+                _ => io::ErrorKind::Other,
+            },
+            Error::NotAFile { .. } => io::ErrorKind::InvalidInput,
+            Error::Taken { .. } => io::ErrorKind::Other,
+            Error::Nothing { .. } => io::ErrorKind::InvalidData,
+            Error::Source(error) => error.kind(),
+        }
+    }
+
+    /// Advice for the user, as a clause that begins with a verb; `None` if the message includes it.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Error::Source(error) => error.advice(),
+            Error::Taken { .. } => Some("end the other one first"),
+            Error::Open { .. } | Error::NotAFile { .. } | Error::Nothing { .. } => None,
+        }
+    }
+}
+
+/// Why receiving ended, as a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The kernel has sent the end of its trace.
+    Closed,
+    /// The line, or the file, has ended.
+    LineEnded,
+    /// The user interrupted.
+    Interrupted,
+    /// The requested duration elapsed.
+    Duration,
+    /// The time limit elapsed.
+    TimeLimit,
+}
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Ending::Closed => "the kernel has sent its whole trace",
+            Ending::LineEnded => "the line has ended",
+            Ending::Interrupted => "the recording was interrupted",
+            Ending::Duration => "the requested duration elapsed",
+            Ending::TimeLimit => "the time limit elapsed",
+        })
+    }
+}
+
+/// Options of receiving.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// Where the frames come from.
+    pub line: Line<'a>,
+    /// The trace directory.
+    pub out: &'a Path,
+    /// Ends the recording this long after its first frame.
+    pub duration: Option<Duration>,
+    /// Ends the recording after this time.
+    pub timeout: Option<Duration>,
+    /// How long to wait for the rest of the trace after asking the kernel to stop, which only a
+    /// serial line can.
+    pub grace: Duration,
+    /// Set when the user interrupts. Reset when it has been handled.
+    pub interrupted: &'a AtomicBool,
+}
+
+/// Receives a trace and writes it to the directory `out`, which must exist and be empty. `progress`
+/// is called about every two milliseconds.
+///
+/// # Errors
+/// See [`Error`].
+pub fn receive(
+    options: &Options<'_>,
+    progress: impl FnMut(Progress),
+) -> Result<(Received, Ending), Error> {
+    let path = options.line.path();
+    let open = |source| Error::Open {
+        path: path.display().to_string(),
+        source,
+    };
+    match options.line {
+        Line::Serial { path, baud } => {
+            let line = source::open_serial(path, baud).map_err(open)?;
+            drain(options, PortSource::new(line, options.out), progress)
+        }
+        Line::Rtt { path, base } => {
+            let line = RttLine::open(path, base).map_err(|error| match error.kind() {
+                io::ErrorKind::ResourceBusy => Error::Taken {
+                    path: path.display().to_string(),
+                },
+                _ => open(error),
+            })?;
+            drain(options, PortSource::one_way(line, options.out), progress)
+        }
+        Line::File(path) => {
+            // A FIFO would make `open` wait for its writer.
+            if !fs::metadata(path).map_err(open)?.is_file() {
+                return Err(Error::NotAFile {
+                    path: path.display().to_string(),
+                });
+            }
+            let line = File::open(path).map_err(open)?;
+            drain(options, PortSource::one_way(line, options.out), progress)
+        }
+    }
+}
+
+fn drain<L: Read + Write>(
+    options: &Options<'_>,
+    mut source: PortSource<L>,
+    progress: impl FnMut(Progress),
+) -> Result<(Received, Ending), Error> {
+    let started = Instant::now();
+    let mut begun: Option<Instant> = None;
+    let mut asked: Option<(Ending, Instant)> = None;
+    let late = |limit: Option<Duration>, since: Instant| {
+        limit.is_some_and(|limit| since.elapsed() >= limit)
+    };
+    let ending = |source: &mut PortSource<L>| {
+        if source.has_begun() {
+            begun.get_or_insert_with(Instant::now);
+        }
+        let interrupted = options.interrupted.swap(false, Relaxed);
+        let ending = match asked {
+            _ if source.is_complete() => Ending::Closed,
+            _ if source.has_ended() => Ending::LineEnded,
+            _ if late(options.timeout, started) => Ending::TimeLimit,
+            Some((ending, since)) if interrupted || late(Some(options.grace), since) => ending,
+            Some(_) => return Ok(None),
+            None if interrupted => Ending::Interrupted,
+            None if begun.is_some_and(|begun| late(options.duration, begun)) => Ending::Duration,
+            None => return Ok(None),
+        };
+        let by_user = matches!(ending, Ending::Interrupted | Ending::Duration);
+        if by_user && asked.is_none() && source.ask_to_stop() {
+            asked = Some((ending, Instant::now()));
+            return Ok::<_, Error>(None);
+        }
+        Ok(Some((ending, View::PostMortem)))
+    };
+    let ending = source::drain(&mut source, ending, progress)?;
+    let received = source.finish()?;
+    if received.flags.is_none() && received.bytes == 0 {
+        return Err(Error::Nothing {
+            ending,
+            path: options.line.path().display().to_string(),
+            advice: match options.line {
+                Line::Serial { .. } => "check the device, its speed, and that the kernel sends",
+                Line::Rtt { .. } => {
+                    "check that the kernel has an up-buffer named Kymo in this memory, and give \
+                     --base if the block is not one of Kymo's own"
+                }
+                Line::File(_) => "check that the kernel has written it with kymo::transport",
+            },
+        });
+    }
+    Ok((received, ending))
+}

@@ -168,6 +168,13 @@ struct kymo_config {
     void (*synchronize)(void);
 };
 
+/* What became of the events of a session; names are not counted. */
+struct kymo_counts {
+    uint64_t retained;    /* are in the memory */
+    uint64_t overwritten; /* were recorded, and overwritten since */
+    uint64_t discarded;   /* were not recorded: the memory was full, or no packet can hold them */
+};
+
 #ifndef KYMO_OFF
 
 /* Begins to record. The tables of `config` must stay. Returns the number of channels, from 0 on;
@@ -187,6 +194,9 @@ int32_t kymo_buffer_size(void);
 /* Writes the name of a channel's file with a NUL: "metadata", "names_0", "events_0", ... Returns its
  * length without the NUL; 16 bytes are enough. */
 int32_t kymo_channel_name(uint32_t channel, char *name, size_t size);
+
+/* Counts the session's events. Those that are recorded meanwhile may be missing. */
+int32_t kymo_counts(struct kymo_counts *counts);
 
 /* Switches an event of the session off, or on again: its KYMO_ID_..., or the id of one of the
  * kernel's own. */
@@ -221,6 +231,10 @@ KYMO_INLINE int32_t kymo_channel_name(uint32_t channel, char *name, size_t size)
 }
 KYMO_INLINE int32_t kymo_switch(uint32_t id, bool on) {
     (void)id, (void)on;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_counts(struct kymo_counts *counts) {
+    (void)counts;
     return -KYMO_EOPNOTSUPP;
 }
 KYMO_INLINE int32_t kymo_snapshot(void) { return -KYMO_EOPNOTSUPP; }

@@ -146,6 +146,17 @@ struct Open {
     metadata: usize,
 }
 
+impl Open {
+    /// How its rings are to be read now.
+    fn view(&self) -> View {
+        if self.session.is_running() {
+            View::Live
+        } else {
+            View::PostMortem
+        }
+    }
+}
+
 static OPEN: Exclusive<Option<Open>> = Exclusive::new(None);
 /// What the last `kymo_start` needed that was refused for want of memory.
 static NEEDED: AtomicUsize = AtomicUsize::new(0);
@@ -417,11 +428,7 @@ fn read(open: &mut Open, channel: u32, buffer: &mut [u32]) -> Result<usize, Refu
     };
     // SAFETY: a session is open, and claimed.
     let stream = unsafe { stream(channels.cpus, cpu, kind) }.ok_or(Refusal::Invalid)?;
-    let view = if open.session.is_running() {
-        View::Live
-    } else {
-        View::PostMortem
-    };
+    let view = open.view();
     let live = open.session.live();
     let consumes = stream.reader().is_consumed_by(Consumer::Kernel);
     let words = stream.read(
@@ -545,6 +552,51 @@ pub extern "C" fn kymo_snapshot() -> i32 {
             .snapshot()
             .map(|()| 0)
             .map_err(|_| Refusal::Invalid)
+    })
+}
+
+/// `kymo_counts` of the header: what became of the session's events.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Counts {
+    retained: u64,
+    overwritten: u64,
+    discarded: u64,
+}
+
+/// Counts the events of the session that are still in the memory, those that were overwritten, and
+/// those that were never recorded.
+///
+/// # Safety
+/// `counts` is null, or leads to one that is the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kymo_counts(counts: *mut Counts) -> i32 {
+    if counts.is_null() || !counts.is_aligned() {
+        return Refusal::Fault.code();
+    }
+    with(|open| {
+        let mut all = Counts {
+            retained: 0,
+            overwritten: 0,
+            discarded: 0,
+        };
+        let live = open.session.live();
+        let cpus = open.session.channels().cpus;
+        for cpu in 0..cpus {
+            // SAFETY: a session is open, and claimed.
+            let stream = unsafe { stream(cpus, cpu, ChannelKind::Events) };
+            let reader = stream.ok_or(Refusal::Invalid)?.reader();
+            let (retained, overwritten) = reader
+                .events(&live, open.view())
+                .map_err(|_| Refusal::Invalid)?;
+            let discarded = reader.discarded(&live).map_err(|_| Refusal::Invalid)?;
+            all.retained = all.retained.saturating_add(retained);
+            all.overwritten = all.overwritten.saturating_add(overwritten);
+            all.discarded = all.discarded.saturating_add(discarded);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { counts.write(all) };
+        Ok(0)
     })
 }
 

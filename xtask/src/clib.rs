@@ -1,4 +1,4 @@
-//! Builds the library for kernels in C, `libkymo.a`, and the smallest kernel that uses it.
+//! Builds the library for kernels in C, `libkymo.a`, and the kernels that use it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -66,21 +66,64 @@ pub(crate) fn build(triple: &str, one_cpu: bool) -> Result<PathBuf> {
     Ok(archive)
 }
 
-/// Builds kernels/tiny-c, a kernel in C for RV32. Returns its ELF image.
-pub(crate) fn tiny() -> Result<PathBuf> {
-    let archive = build(RISCV32, true)?;
-    let image = target().join("clib/tiny-c");
+/// The compiler of kernels in C for RV32, in the folder of one; every warning is an error.
+fn gcc(kernel: &str) -> Command {
     let mut gcc = Command::new("riscv64-unknown-elf-gcc");
     gcc.args(["-march=rv32imac_zicsr", "-mabi=ilp32", "-mcmodel=medany"])
         .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"])
         .args(["-ffreestanding", "-nostdlib", "-ffunction-sections"])
+        .args(["-T", "link.ld", "-Wl,--gc-sections,--no-warn-rwx-segments"])
         .arg("-I")
         .arg(root().join("crates/kymo-c/include"))
+        .current_dir(folder(kernel));
+    gcc
+}
+
+/// Builds kernels/tiny-c, a kernel in C for RV32. Returns its ELF image.
+pub(crate) fn tiny() -> Result<PathBuf> {
+    let archive = build(RISCV32, true)?;
+    let image = target().join("clib/tiny-c");
+    let mut gcc = gcc("tiny-c");
+    run(gcc
         .args(["start.s", "main.c"])
         .arg(archive)
-        .args(["-T", "link.ld", "-Wl,--gc-sections,--no-warn-rwx-segments"])
         .arg("-o")
-        .arg(&image);
-    run(gcc.current_dir(folder("tiny-c")))?;
+        .arg(&image))?;
+    Ok(image)
+}
+
+/// An image of kernels/firmware-c.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Firmware {
+    /// Tasks of all kinds; a host reads the trace meanwhile.
+    Work,
+    /// [`Work`](Self::Work) with `KYMO_OFF`, and without the library.
+    Off,
+    /// Two tasks in a known order, and a flight recorder.
+    TraceSched,
+}
+
+/// Builds kernels/firmware-c, an RTOS in C for RV32. Returns its ELF image.
+pub(crate) fn firmware(which: Firmware) -> Result<PathBuf> {
+    let (name, app, define) = match which {
+        Firmware::Work => ("firmware-c", "apps/work.c", None),
+        Firmware::Off => ("firmware-c-off", "apps/work.c", Some("-DKYMO_OFF")),
+        Firmware::TraceSched => (
+            "firmware-c-trace-sched",
+            "apps/trace_sched.c",
+            Some("-DTRACE_SCHED"),
+        ),
+    };
+    let image = target().join("clib").join(name);
+    let mut gcc = gcc("firmware-c");
+    gcc.args(define).args(["-g", "-I", ".", app]);
+    gcc.args(["start.s", "main.c", "task.c", "sync.c", "channels.c"]);
+    gcc.args(["trap.c", "port.c"]);
+    if matches!(which, Firmware::Off) {
+        fs::create_dir_all(target().join("clib"))?;
+    } else {
+        gcc.arg(build(RISCV32, true)?);
+    }
+    run(gcc.args(["-lgcc", "-o"]).arg(&image))?;
     Ok(image)
 }

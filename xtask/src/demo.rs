@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: from a fresh clone to a trace of four cores that `babeltrace2` reads.
+//! `cargo xtask demo`: from a fresh clone to a kernel's trace that `babeltrace2` reads.
 
 use std::fs;
 use std::process::Command;
@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
+use crate::clib::{self, Firmware};
 use crate::process::{run as run_command, target};
 use crate::setup::{AARCH64, X86_64};
 use crate::{kernel, setup, test};
@@ -19,12 +20,20 @@ pub(crate) enum Arch {
     Aarch64,
 }
 
-pub(crate) fn run(arch: Arch) -> Result<()> {
+/// A kernel that is not an architecture's usual one.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Kernel {
+    /// An RTOS in C, on one core of 32 bits
+    FirmwareC,
+}
+
+pub(crate) fn run(arch: Arch, kernel: Option<Kernel>) -> Result<()> {
     let toolchain = setup::run()?;
-    let kernel = match arch {
-        Arch::Riscv64 => kernel::hello(toolchain)?,
-        Arch::X86_64 => kernel::demo(X86_64, toolchain)?,
-        Arch::Aarch64 => kernel::demo(AARCH64, toolchain)?,
+    let kernel = match (kernel, arch) {
+        (Some(Kernel::FirmwareC), _) => clib::firmware(Firmware::Work)?,
+        (None, Arch::Riscv64) => kernel::hello(toolchain)?,
+        (None, Arch::X86_64) => kernel::demo(X86_64, toolchain)?,
+        (None, Arch::Aarch64) => kernel::demo(AARCH64, toolchain)?,
     };
     let kymo = test::cli()?;
     let trace = target().join("demo/trace");

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::clib;
+use crate::clib::{self, Firmware};
 use crate::process::{cargo, root, run, target};
 use crate::setup::{AARCH64, RISCV32, RISCV64, Toolchain, X86_64};
 
@@ -82,7 +82,7 @@ pub(crate) fn images(
         |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
     let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
     type Image<'a> = (&'static str, &'a dyn Fn() -> Result<PathBuf>);
-    let images: [Image<'_>; 17] = [
+    let images: [Image<'_>; 20] = [
         ("KYMO_HELLO", &|| hello(toolchain)),
         ("KYMO_DEMO_RISCV64", &|| demo(RISCV64, toolchain)),
         ("KYMO_DEMO_X86_64", &|| demo(X86_64, toolchain)),
@@ -103,6 +103,11 @@ pub(crate) fn images(
         ("KYMO_MEASURE_RISCV32", &|| measure(RISCV32, toolchain)),
         ("KYMO_MEASURE_AARCH64", &|| measure(AARCH64, toolchain)),
         ("KYMO_TINY_C", &clib::tiny),
+        ("KYMO_FIRMWARE_C", &|| clib::firmware(Firmware::Work)),
+        ("KYMO_FIRMWARE_C_OFF", &|| clib::firmware(Firmware::Off)),
+        ("KYMO_FIRMWARE_C_TRACE_SCHED", &|| {
+            clib::firmware(Firmware::TraceSched)
+        }),
         ("KYMO_STRESS_RISCV64", &|| stress(RISCV64)),
         ("KYMO_STRESS_RISCV32", &|| stress(RISCV32)),
         ("KYMO_STRESS_X86_64", &|| stress(X86_64)),

@@ -50,12 +50,18 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Boot an example kernel on 4 cores, record it, and show what was recorded
-    #[command(after_help = "Examples:\n  cargo xtask demo\n  cargo xtask demo --arch x86_64")]
+    /// Boot an example kernel, record it, and show what was recorded
+    #[command(
+        after_help = "Examples:\n  cargo xtask demo\n  cargo xtask demo --arch x86_64\n  \
+                            cargo xtask demo --kernel firmware-c"
+    )]
     Demo {
-        /// riscv64 boots kernels/hello, x86_64 and aarch64 kernels/demo
+        /// riscv64 boots kernels/hello, x86_64 and aarch64 kernels/demo, each on 4 cores
         #[arg(long, value_name = "ARCH", default_value = "riscv64")]
         arch: demo::Arch,
+        /// Boot this kernel instead
+        #[arg(long, value_name = "KERNEL", conflicts_with = "arch")]
+        kernel: Option<demo::Kernel>,
     },
     /// Profile an ordinary program, examples/flame.rs, and draw where its time goes
     #[command(after_help = "Example: cargo xtask flame")]
@@ -263,7 +269,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<()> {
     match command {
-        Command::Demo { arch } => demo::run(arch),
+        Command::Demo { arch, kernel } => demo::run(arch, kernel),
         Command::Flame => flame::run(),
         Command::Test { steps } => test::run(&steps),
         Command::KillTest { count } => test::kill(count),

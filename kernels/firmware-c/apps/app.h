@@ -1,0 +1,23 @@
+/* An application: what it does, and how it is traced. */
+#ifndef APP_H
+#define APP_H
+
+void app(void);
+
+#ifdef TRACE_SCHED
+/* A flight recorder, so small that a flood of events overwrites what was before. */
+#define TRACE_FLAGS KYMO_ROLLING
+#define TRACE_PACKETS 8
+#define TRACE_PACKET_SIZE 512
+#else
+/* The host takes what is recorded while the firmware runs. */
+#define TRACE_FLAGS KYMO_HOST_READS
+#define TRACE_PACKETS 64
+#define TRACE_PACKET_SIZE 1024
+#endif
+#define TRACE_MEMORY KYMO_REGION_SIZE(1, TRACE_PACKETS, TRACE_PACKET_SIZE)
+
+void tracing_start(void);
+void tracing_stop(void);
+
+#endif

@@ -130,6 +130,8 @@ pub enum Change {
         call: CallId,
         /// The caller.
         thread: Option<ThreadId>,
+        /// The call in which the caller has been so far, whose end the trace lacks.
+        unfinished: Option<CallId>,
     },
     /// A system call ends.
     CallExit {

@@ -60,3 +60,4 @@ pub use machine::{Machine, Taken};
 pub use sample::{CallChain, ChainOf, ChainPart, StackPart};
 pub use thread::{Doing, Thread, ThreadId, Waker, passed};
 pub use totals::Totals;
+pub use typed::is_kymos;

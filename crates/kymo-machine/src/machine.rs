@@ -262,7 +262,7 @@ impl Machine {
         self.programs.get(&pid)
     }
 
-    fn class(&self, event: &EventRef<'_>) -> Option<&Class> {
+    pub(crate) fn class(&self, event: &EventRef<'_>) -> Option<&Class> {
         let stream = self.streams.get(event.stream_index())?.as_ref()?;
         stream.known.classes.get(event.class().index())
     }
@@ -692,10 +692,16 @@ impl Machine {
             return;
         };
         let thread = self.current(at.cpu);
+        let mut unfinished = None;
         if let Some(context) = self.running_context(at.cpu) {
-            (context.call, context.executed) = (Some((call, at.time)), None);
+            unfinished = context.call.replace((call, at.time)).map(|(call, _)| call);
+            context.executed = None;
         }
-        self.change(Change::CallEnter { call, thread });
+        self.change(Change::CallEnter {
+            call,
+            thread,
+            unfinished,
+        });
     }
 
     pub(crate) fn call_exit(&mut self, id: Option<u64>, result: Option<i64>, at: &At<'_, '_>) {

@@ -11,6 +11,7 @@ use kymo::vocabulary::{
     SpanBegin, SpanEnd, SyscallEnter, SyscallExit, SyscallName, ThreadCreate, ThreadExit,
     ThreadName, ThreadResume, ThreadState, ThreadStateDump, ThreadSuspend, UserName,
 };
+use kymo_ctf::EventRef;
 
 use crate::change::{Change, Contradiction, Named};
 use crate::irq::IrqLine;
@@ -33,6 +34,11 @@ macro_rules! understood {
                 }
             }
 
+            /// The event's name in the vocabulary.
+            pub(crate) fn name(self) -> &'static str {
+                match self { $(Understood::$event => <$event as Event>::SCHEMA.name),* }
+            }
+
             /// The declared fields.
             pub(crate) fn fields(self) -> &'static [FieldSchema] {
                 match self { $(Understood::$event => <$event as Event>::SCHEMA.fields),* }
@@ -48,6 +54,14 @@ macro_rules! understood {
         }
 
         impl Machine {
+            /// Names in the vocabulary of what an event amounts to; none for an event that the
+            /// machine does not understand.
+            pub fn amounts_to(&self, event: &EventRef<'_>) -> impl Iterator<Item = &'static str> {
+                let meanings = self.class(event).map(|class| class.meanings.iter());
+                let meanings = meanings.into_iter().flatten();
+                meanings.filter(|of| of.holds(event)).map(|of| of.event.name())
+            }
+
             #[inline]
             pub(crate) fn apply(&mut self, event: Understood, at: &At<'_, '_>) {
                 let ($machine, $at) = (self, at);

@@ -203,6 +203,11 @@ impl Tracer {
     }
 }
 
+/// Whether Kymo recorded the trace with this metadata.
+pub fn is_kymos(metadata: &Metadata) -> bool {
+    Tracer::of(metadata).is_kymo
+}
+
 /// The resolved event classes of a trace, by [`EventClass::index`].
 pub(crate) fn classes(metadata: &Metadata, tracer: &Tracer) -> Box<[Class]> {
     let count = metadata.event_class_count();

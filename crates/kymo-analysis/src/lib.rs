@@ -28,12 +28,14 @@
 #![deny(missing_docs)]
 
 mod analysis;
+mod doctor;
 mod expect;
 mod histogram;
 mod section;
 mod span;
 
 pub use analysis::Analysis;
+pub use doctor::{Diagnosis, Doctor, Finding, Looked, Severity};
 pub use expect::{ExpectError, Expectations, Found, Judge, Verdict};
 pub use histogram::Histogram;
 pub use section::{

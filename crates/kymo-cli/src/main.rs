@@ -10,6 +10,7 @@ mod convert;
 mod cost;
 #[cfg(target_os = "linux")]
 mod count;
+mod doctor;
 mod dump;
 mod exit;
 mod export;
@@ -85,6 +86,9 @@ enum Verb {
     /// Checks that a trace's events are consistent, and lists those that are not.
     #[command(after_help = check::EXAMPLES)]
     Check(check::Arguments),
+    /// Tells what a kernel into which Kymo was put records wrongly or not at all, and where to look.
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::Arguments),
     /// Rewrites a trace so that every CTF reader opens it: a part of it, several in one directory,
     /// or a damaged one repaired.
     #[command(after_help = convert::EXAMPLES)]
@@ -199,6 +203,7 @@ fn main() -> ExitCode {
         Verb::Count(arguments) => count::run(&arguments),
         Verb::Recover(arguments) => recover::run(&arguments),
         Verb::Check(arguments) => check::run(&arguments),
+        Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Dump(arguments) => dump(&arguments),
         Verb::Lint(arguments) => lint::run(&arguments),

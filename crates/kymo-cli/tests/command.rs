@@ -40,13 +40,14 @@ fn messages_that_cannot_be_written_change_nothing() {
     assert_eq!(status.code(), Some(3));
 }
 
-const VERBS: [&str; 9] = [
+const VERBS: [&str; 10] = [
     "record",
     "recover",
     "cost",
     "dump",
     "report",
     "check",
+    "doctor",
     "export",
     "completions",
     "man",
@@ -160,6 +161,7 @@ fn a_bar_shows_how_far_the_reading_is() {
     for arguments in [
         &["report"][..],
         &["check"],
+        &["doctor"],
         &["dump", "--count"],
         &["dump", "--count", "--from", "-1ms"],
     ] {

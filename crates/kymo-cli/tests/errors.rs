@@ -82,7 +82,7 @@ fn what_is_no_trace() {
     let folder = Folder::new("trace");
     let file = folder.file("metadata", b"/* CTF 1.8 */ trace { major = ");
     let here = folder.path("");
-    for verb in ["dump", "report", "check"] {
+    for verb in ["dump", "report", "check", "doctor"] {
         refused(2, &[verb, &file]);
         assert!(refused(2, &[verb, "/dev/null"]).contains("is a file"));
         refused(3, &[verb, &folder.path("nothing")]);
@@ -117,7 +117,7 @@ fn traces_that_are_damaged() {
         (changed(last, 0xfd), "give the metadata"),
     ] {
         fs::write(&stream, bytes).unwrap();
-        for verb in ["dump", "report", "check"] {
+        for verb in ["dump", "report", "check", "doctor"] {
             let text = refused(3, &[verb, trace.to_str().unwrap()]);
             assert!(text.contains(says), "{says}: {text}");
         }

@@ -166,8 +166,12 @@ const RELEASES: [States; 4] = [
 
 /// The shell forks a child and is preempted by a kernel thread; the child waits, is woken, and
 /// ends.
-fn trace(states: &States) -> PathBuf {
-    let name = format!("kymo-linux-{}-{}", std::process::id(), states.release);
+fn trace(test: &str, states: &States) -> PathBuf {
+    let name = format!(
+        "kymo-linux-{}-{test}-{}",
+        std::process::id(),
+        states.release
+    );
     let directory = std::env::temp_dir().join(name);
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).unwrap();
@@ -210,10 +214,39 @@ fn succeeds(arguments: &[&str], directory: &Path) -> Vec<u8> {
     output.stdout
 }
 
+/// Nothing is wrong in them, and no remedy is for somebody else's kernel.
+#[test]
+fn the_doctor_finds_nothing_wrong_in_linux() {
+    for states in &RELEASES {
+        let directory = trace("doctor", states);
+        let all: Value =
+            serde_json::from_slice(&succeeds(&["doctor", "--json"], &directory)).unwrap();
+        let findings = all["findings"].as_array().unwrap();
+        assert_eq!(findings.len(), 0, "{}: {all}", states.release);
+        // A second call before the end of the first.
+        let stream = directory.join("channel0_0");
+        let mut more = Stream(std::fs::read(&stream).unwrap());
+        more.switch(15 * MS, IDLE, 0, SHELL);
+        more.event(16 * MS, 9).pids(&[3]).long(64);
+        more.event(17 * MS, 9).pids(&[3]).long(64);
+        std::fs::write(&stream, &more.0).unwrap();
+        let output = kymo(&["doctor", "--json"], &directory);
+        let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let expected = json!([{
+            "severity": "wrong", "rule": "system-call-pairs",
+            "message": "System call read was entered and never left once",
+            "time_ns": 17 * MS, "cpu": 0, "remedy": null, "page": null,
+        }]);
+        assert_eq!(all["findings"], expected, "{}", states.release);
+        assert_eq!(output.status.code(), Some(1));
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+}
+
 #[test]
 fn threads_of_every_kernel_release_do_what_they_did() {
     for states in &RELEASES {
-        let directory = trace(states);
+        let directory = trace("report", states);
         let report: Value =
             serde_json::from_slice(&succeeds(&["report", "--json"], &directory)).unwrap();
         let thread = |tid: i32| {
@@ -322,7 +355,7 @@ fn exported(states: &States, directory: &Path) {
 /// A program's trace and the kernel's of the same boot give one report and one timeline.
 #[test]
 fn a_program_and_the_kernel_under_it_are_one_report() {
-    let kernel = trace(&RELEASES[3]);
+    let kernel = trace("both", &RELEASES[3]);
     let both = kernel.with_extension("both");
     let _ = std::fs::remove_dir_all(&both);
     std::fs::create_dir_all(both.join("ust")).unwrap();

@@ -45,12 +45,7 @@ impl Found {
     pub(crate) fn add(&mut self, broken: kymo_machine::Contradiction, machine: &Machine) {
         use kymo_machine::Contradiction::{ClockBehind, ClockStep};
         let cpu = machine.cpu();
-        let contradiction = Contradiction {
-            rule: broken.rule(),
-            time_ns: machine.now(),
-            cpu: cpu.unwrap_or_default(),
-            message: sentence(broken, machine),
-        };
+        let contradiction = Contradiction::of(broken, machine);
         match broken {
             ClockBehind { .. } => self.behind.entry(cpu).or_default().add(contradiction),
             ClockStep { .. } => {
@@ -73,6 +68,18 @@ impl Found {
     pub(crate) fn live(&self) -> usize {
         let behind = self.behind.values().map(|behind| behind.first.len());
         self.all.first.len() + self.stepped.len() + behind.sum::<usize>()
+    }
+}
+
+impl Contradiction {
+    /// What the last item contradicts.
+    pub(crate) fn of(broken: kymo_machine::Contradiction, machine: &Machine) -> Contradiction {
+        Contradiction {
+            rule: broken.rule(),
+            time_ns: machine.now(),
+            cpu: machine.cpu().unwrap_or_default(),
+            message: sentence(broken, machine),
+        }
     }
 }
 

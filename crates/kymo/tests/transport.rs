@@ -151,6 +151,15 @@ fn an_up_buffer_is_a_queue_of_bytes() {
     assert_eq!((up.room(), up.offer(b"x")), (Some(0), 0));
 }
 
+/// Lets the host come to its end, also where an assertion fails before.
+struct Ends<'a>(&'a AtomicU32);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(1, Ordering::Release);
+    }
+}
+
 #[test]
 fn what_is_sent_over_rtt_is_received_or_counted() {
     for when_full in [
@@ -189,6 +198,7 @@ fn what_is_sent_over_rtt_is_received_or_counted() {
                     std::thread::yield_now();
                 }
             });
+            let ends = Ends(&done);
             let mut random = Random(4);
             for call in 0..CALLS {
                 let bytes = vec![call as u8; 1 + random.below(600)];
@@ -206,7 +216,7 @@ fn what_is_sent_over_rtt_is_received_or_counted() {
                     sender.sent().dropped_frames > before.dropped_frames
                 );
             }
-            done.store(1, Ordering::Release);
+            drop(ends);
             (sender.sent(), host.join().unwrap())
         });
         // No frame is cut, and the numbers of those that arrive tell how many did not.

@@ -34,7 +34,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo record --out trace --rtt /dev/shm/guest.ram --duration 10
   kymo record --out trace --file sent-by-semihosting.bin
 
-The kernel selects the standard machine: QEMU's `virt` for RISC-V (64 bits) and AArch64; `q35` for x86-64, where the kernel needs a PVH entry note.
+The kernel selects the standard machine: QEMU's `virt` for RISC-V and AArch64; `q35` for x86-64, where the kernel needs a PVH entry note.
 To a command of your own, kymo adds only a memory backend and what --via, --rolling and --events need. The machine ends when kymo ends,
 however that happens. The trace always consists of whole packets.
 

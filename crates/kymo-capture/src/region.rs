@@ -443,7 +443,7 @@ impl TraceWriter {
     ///
     /// If the session was not stopped, what the kernel's own counters have in memory follows the
     /// last record of each CPU, as if the kernel had recorded it at the latest time of any stream:
-    /// see [`kymo::counter`]. That of another session over the memory does not.
+    /// see [`kymo::counter`](mod@kymo::counter). That of another session over the memory does not.
     ///
     /// # Errors
     /// Those of [`poll`](Self::poll).

@@ -9,13 +9,14 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use kymo::counter::{Counters, Kind as CounterKind};
 use kymo::event::{Event, Shape};
-use kymo::platform::{LocalCas, Masked};
+use kymo::platform::{ByPointer, LocalCas, Masked, Platform};
 use kymo::ring::Reserve;
-use kymo::ring::layout::{CONTROL_OFFSET, CONTROL_SIZE, Crc32, HEADER_WORDS, STATE_WORD};
+use kymo::ring::layout::{CONTROL_OFFSET, CONTROL_SIZE, Crc32, HEADER_WORDS, Header, STATE_WORD};
 use kymo::ring::reader::{Losses, Region, Shapes, View};
 use kymo::ring::source::{Bytes, Source};
-use kymo::vocabulary::{ThreadName, Tid};
+use kymo::vocabulary::{CounterValue, GaugeValue, HistogramValue, ThreadName, Tid};
 use kymo::{
     ChannelKind, Clock, Config, History, Memory, Mode, Overflow, Recorder, Session, Text, Tracer,
     Vocabulary,
@@ -23,12 +24,19 @@ use kymo::{
 use kymo_ctf::Trace;
 
 use crate::mutate::Random;
-use crate::thread_cpu::{BLOCK, CLOCK, NoInterrupts, OneThread, leaked};
+use crate::thread_cpu::{BLOCK, Block, CLOCK, NoInterrupts, OneThread, leaked};
 
 kymo::event! { #[id(21)] struct Tick { seq: u32, check: u32 } }
 kymo::event! { #[id(40)] struct Said { seq: u64, text: Text<24> } }
 
-static VOCABULARY: Vocabulary = kymo::vocabulary![Tick, Said, ThreadName];
+static VOCABULARY: Vocabulary = kymo::vocabulary![
+    Tick,
+    Said,
+    ThreadName,
+    CounterValue,
+    GaugeValue,
+    HistogramValue
+];
 
 /// Memory that the largest input fits into.
 const BYTES: usize = 32 << 10;
@@ -49,6 +57,38 @@ fn start<R: Reserve + 'static>(memory: Memory, overflow: Overflow) -> Session<On
     let config = Config { overflow, ..CONFIG };
     Tracer::<OneThread<R>>::start(memory, &config, &VOCABULARY)
         .expect("a session starts over any memory in which none of this program runs")
+}
+
+kymo::counter! { #[id(0)] #[unit(times)] struct Times; }
+kymo::gauge! { #[id(1)] #[unit(things)] struct Things; }
+kymo::histogram! { #[id(2)] #[unit(ticks)] struct Sizes; }
+
+/// A machine with counters of its own.
+struct Counts;
+// SAFETY: see `Block`; its memory has the counters' words.
+unsafe impl Platform for Counts {
+    type Reserve = LocalCas;
+    type Local = ByPointer<Block>;
+    const COUNTERS: Counters = kymo::counters![Times, Things, Sizes];
+    fn clock() -> u64 {
+        CLOCK.get()
+    }
+    fn synchronize() {}
+}
+
+/// A region with counters, whose session runs.
+fn seed_of_counters(cpus: u32) -> Vec<u8> {
+    let memory = leaked(BYTES, cpus).with_counters(Counts::COUNTERS.words());
+    let config = Config { cpus, ..CONFIG };
+    let session = Tracer::<Counts>::start(memory, &config, &VOCABULARY);
+    session.expect("it is new memory");
+    for cpu in 0..cpus {
+        BLOCK.set(memory.control(cpu));
+        Tracer::<Counts>::add::<Times>(7);
+        Tracer::<Counts>::add::<Things>(-1);
+        (0..64).for_each(|bits| Tracer::<Counts>::observe::<Sizes>(1 << bits));
+    }
+    bytes_of(memory)
 }
 
 fn record<R: Reserve + 'static>(events: u32) {
@@ -89,9 +129,10 @@ fn seed<R: Reserve + 'static>(events: u32, overflow: Overflow, stops: bool) -> V
     bytes_of(memory)
 }
 
-/// Regions of both writers, with rings that were never full, and that went round.
+/// Regions of both writers, with rings that were never full, and that went round; and some with
+/// counters.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let mut seeds = Vec::new();
+    let mut seeds = vec![seed_of_counters(1), seed_of_counters(CPUS)];
     for events in [0, 5, 20, 200] {
         for overflow in [Overflow::Overwrite, Overflow::Discard] {
             for stops in [false, true] {
@@ -127,6 +168,27 @@ fn repair(bytes: &mut [u8]) {
     header[4 * CRC_WORD..4 * CRC_WORD + 4].copy_from_slice(&crc.finish().to_le_bytes());
 }
 
+/// Makes the metadata's checksum fit.
+fn repair_metadata(bytes: &mut [u8]) {
+    let Ok(region) = Region::open(&Bytes(bytes)) else {
+        return;
+    };
+    let header = region.header();
+    let mut crc = Crc32::new();
+    let begin = header.metadata_offset as usize;
+    crc.update(&bytes[begin..begin + header.metadata_len as usize]);
+    let header = Header {
+        metadata_crc: crc.finish(),
+        ..header.clone()
+    };
+    // It may say another version than this one, or have unknown words.
+    if region.header().metadata_crc != header.metadata_crc {
+        for (to, word) in bytes.chunks_mut(4).zip(header.to_words()) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+}
+
 struct Table(HashMap<u32, Shape>);
 
 impl Shapes for Table {
@@ -138,6 +200,7 @@ impl Shapes for Table {
 pub(crate) fn execute(input: &[u8], folder: &Path) {
     let mut bytes = input.to_vec();
     repair(&mut bytes);
+    repair_metadata(&mut bytes);
     for view in [View::PostMortem, View::Live] {
         read(&bytes, view);
     }
@@ -162,6 +225,7 @@ fn read(bytes: &[u8], view: View) {
     let Ok(shapes) = shapes.collect::<Result<_, _>>().map(Table) else {
         return;
     };
+    count(&region, &source);
     for (cpu, kind) in region.channels().streams() {
         let Ok(mut reader) = region.channel(&source, cpu, kind) else {
             continue;
@@ -175,6 +239,20 @@ fn read(bytes: &[u8], view: View) {
         }
         let _ = reader.refresh_losses(&source);
         std::hint::black_box(reader.losses().events());
+    }
+}
+
+/// Counters, of every CPU and beyond.
+fn count(region: &Region, source: &impl Source) {
+    let words = region.counter_words();
+    for cpu in [0, region.header().cpus - 1, region.header().cpus] {
+        for id in (0..8).chain([words / 2, words.saturating_sub(1), words, u32::MAX]) {
+            for kind in CounterKind::ALL {
+                let value = region.counter_value(source, cpu, kind, id);
+                let inside = cpu < region.header().cpus && id < words;
+                assert!(inside || value.is_err(), "{kind:?} {id} of CPU {cpu}");
+            }
+        }
     }
 }
 

@@ -86,8 +86,9 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// Samples benches/ctf/spin.c with Linux's perf, by frame pointers, and converts what it wrote.
-/// Gives the trace and the program; `None` where perf may not sample. (LTTng records callers in the kernel only, with modules that
-/// are not in Debian's kernel: for programs it says "callstack-user: UST invalid context".)
+/// Gives the trace and the program; `None` where perf may not sample. (LTTng records callers in the
+/// kernel only, with modules that are not in Debian's kernel: for programs it says "callstack-user:
+/// UST invalid context".)
 fn perf(folder: &Path) -> Result<Option<(PathBuf, PathBuf)>> {
     setup::perf()?;
     let folder = folder.join("perf");

@@ -333,10 +333,11 @@ unsafe fn start(config: &CConfig) -> Result<usize, Refusal> {
     Ok(channels.len() as usize)
 }
 
-/// Opens a session over the first `len` bytes of the memory. Without a number of packets it takes as
-/// many as fit.
+/// Opens a session over the first `len` bytes of the memory. Without a number of packets it takes
+/// as many as fit.
 fn open(ring: &Config, events: &Events, len: usize) -> Result<Session<Port>, Refusal> {
-    // SAFETY: the kernel's memory, aligned by the macro that defines it, behind which nobody writes.
+    // SAFETY: the kernel's memory, aligned by the macro that defines it, behind which nobody
+    // writes.
     let region = unsafe { kymo::Memory::new(memory(), len, kymo_memory_cpus) };
     let try_open = |packets| {
         let ring = Config { packets, ..*ring };

@@ -77,7 +77,8 @@ impl FileId {
             .any(|id| std::fs::read(format!("/proc/{id}/maps")).is_ok_and(|maps| self.is_in(&maps)))
     }
 
-    /// Whether the file is in a list of mappings (proc(5)): address, permissions, offset, device, inode, path.
+    /// Whether the file is in a list of mappings (proc(5)): address, permissions, offset, device,
+    /// inode, path.
     fn is_in(self, maps: &[u8]) -> bool {
         let (major, minor) = self.device;
         let device = format!("{major:02x}:{minor:02x}");

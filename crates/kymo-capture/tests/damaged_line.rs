@@ -1,5 +1,5 @@
 //! Frames over a line that flips bits, loses bytes and inserts others: no damaged frame is ever
-//! accepted, every undamaged one is, and the losses are told exactly.
+//! accepted, every undamaged one is accepted, and the losses are counted exactly.
 //!
 //! A frame is undamaged if its bytes stand in what arrived, one after the other. That counts
 //! frames whose damage undid itself: a byte lost beside an equal one, for instance.

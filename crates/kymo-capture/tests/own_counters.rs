@@ -309,7 +309,7 @@ fn nothing_is_added_from_another_session() {
         start(memory);
     });
     assert!(before == after);
-    // The same, without another session.
+    // Recovering again, with no session begun since, changes nothing.
     let session = start(self::memory());
     let [before, after] = ended(&session.live(), &folder("same"), || ());
     assert!(before != after);

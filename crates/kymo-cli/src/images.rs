@@ -322,8 +322,8 @@ impl Symbols {
         folders.flat_map(move |folder| [folder.join(&path), folder.join(&base)])
     }
 
-    /// Reads the files that a process has noted: its program, then its libraries. `name` is the name
-    /// of the process, if it has one. A file that cannot be read gives its note.
+    /// Reads the files that a process has noted: its program, then its libraries. `name` is the
+    /// name of the process, if it has one. A file that cannot be read gives its note.
     fn loaded_by<'n>(
         &self,
         name: Option<&str>,

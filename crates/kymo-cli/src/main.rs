@@ -86,7 +86,8 @@ enum Verb {
     /// Checks that a trace's events are consistent, and lists those that are not.
     #[command(after_help = check::EXAMPLES)]
     Check(check::Arguments),
-    /// Tells what a kernel into which Kymo was put records wrongly or not at all, and where to look.
+    /// Tells what a kernel into which Kymo was put records wrongly or not at all, and where to
+    /// look.
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Arguments),
     /// Rewrites a trace so that every CTF reader opens it: a part of it, several in one directory,

@@ -212,7 +212,7 @@ fn a_serial_line_is_read_and_asked_to_stop() {
     terminal.write_all(&sent[close..]).unwrap();
     let output = kymo.wait_with_output().unwrap();
     assert_eq!(speed, 921_600);
-    // The text is told of, as damage.
+    // The report counts the text among the damage.
     let message = String::from_utf8(output.stderr.clone()).unwrap();
     assert!(
         message.contains("29 bytes in 1 place were damaged"),

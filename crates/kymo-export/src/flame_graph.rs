@@ -63,8 +63,8 @@ impl FlameGraph {
         options.name_type.clone_from(&self.frame);
         // Colors by name, not by chance.
         options.deterministic = true;
-        // Draws the lines in an order of ours, from the last to the first: inferno's own parts `a;b`
-        // from `a;b;c` if there is `a;b::d`.
+        // Draws the lines in an order of ours, from the last to the first: inferno's own parts
+        // `a;b` from `a;b;c` if there is `a;b::d`.
         options.flame_chart = true;
         // Not as `notes`, a comment: in XML that must not contain `--`, as an option's name does.
         options

@@ -257,9 +257,9 @@ pub fn ring_number() -> Option<u32> {
     cpu.map(|cpu| HostedLocal::control(cpu, ChannelKind::Events).cpu())
 }
 
-/// Claims a ring for this thread if it has none, so that it is sampled from here on. Returns whether
-/// it is. Only a thread that records nothing must call this: every other is sampled from its first
-/// event on, and the one that starts the session from the start.
+/// Claims a ring for this thread if it has none, so that it is sampled from here on. Returns
+/// whether it is. Only a thread that records nothing must call this: every other is sampled from
+/// its first event on, and the one that starts the session from the start.
 pub fn sample_this_thread() -> bool {
     ring_number().is_some() && sampling::is_sampled()
 }
@@ -349,8 +349,8 @@ pub struct Sampling {
     /// Packets in each thread's ring of samples, a power of two.
     pub packets: u32,
     /// Most bytes of the stack that are copied with each sample, from the stack pointer on; 0 for
-    /// none. This is for programs without frame pointers: `kymo flame` and the other verbs then find
-    /// the callers by the tables (`.eh_frame`) of the program's files. 8192 is enough for most
+    /// none. This is for programs without frame pointers: `kymo flame` and the other verbs then
+    /// find the callers by the tables (`.eh_frame`) of the program's files. 8192 is enough for most
     /// programs; each KiB makes a sample 1.1 KiB longer. At most 65,536, and a quarter of the ring.
     pub stack_bytes: u32,
 }

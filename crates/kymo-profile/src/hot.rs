@@ -23,8 +23,8 @@ pub struct Share {
     pub weight: u64,
     /// The share, from 0 to 1.
     pub share: f64,
-    /// Wilson's interval: with a probability of 95 %, the share of the machine's time lies in it, if
-    /// the samples are independent of each other.
+    /// Wilson's interval: with a probability of 95 %, the share of the machine's time lies in it,
+    /// if the samples are independent of each other.
     pub interval: (f64, f64),
 }
 

@@ -99,10 +99,10 @@ impl Chains {
         }
     }
 
-    /// Looks up each distinct address once. `find` is called once for the kernel and for each program
-    /// with addresses, and returns the files that were loaded: a program's own file first, then its
-    /// libraries. Where no file holds the address, or its file knows no function, frames are named
-    /// by their address.
+    /// Looks up each distinct address once. `find` is called once for the kernel and for each
+    /// program with addresses, and returns the files that were loaded: a program's own file first,
+    /// then its libraries. Where no file holds the address, or its file knows no function, frames
+    /// are named by their address.
     pub fn symbolize<'i, 'd: 'i, L>(self, mut find: impl FnMut(Wanted<'_>) -> L) -> Profile
     where
         L: IntoIterator<Item = LoadedFile<'i, 'd>>,

@@ -1,5 +1,5 @@
-//! Performance analysis for any kernel: typed events, samples and counts, per CPU, without locks, in
-//! Common Trace Format.
+//! Performance analysis for any kernel: typed events, samples and counts, per CPU, without locks,
+//! in Common Trace Format.
 //!
 //! A kernel declares its events, implements [`Platform`] and calls [`Tracer::start`]; from then on
 //! every [`trace!`] writes a record into the ring of the CPU that it runs on. Anyone who can read
@@ -20,7 +20,8 @@
 //! # Where things are
 //! The root has what kernel code uses daily, [`platform`] what a port implements, [`sample`] what a
 //! timer interrupt or NMI calls to record where its CPU was, [`mod@count`] groups of
-//! performance counters. [`ring`] can be read alone: a region of memory, its writers and its reader.
+//! performance counters. [`ring`] can be read alone: a region of memory, its writers and its
+//! reader.
 //! [`Recorder`] is the door for system calls: a session is a set of modes over one region. The
 //! invariants of the ring stand in [`ring`]; those that a kernel must keep, in [`Platform`].
 //!

@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(parse(&header), Arrived::Need(HEADER_LEN + 100));
         let bits = 8 * (HEADER_LEN - 4);
         for first in 0..bits {
-            // The same bit twice: one bit alone.
+            // Both draws hit the same bit: flip that bit alone.
             for second in first..bits {
                 let mut damaged = header;
                 damaged[first / 8] ^= 1 << (first % 8);

@@ -62,7 +62,8 @@ fn nothing_is_lost_between_any_two_instructions() {
     assert_eq!(status, 0, "SIGTRAP cannot be handled");
     const CALLS: u64 = 100;
     for _ in 0..CALLS {
-        // SAFETY: sets the trap flag, nothing else; not `nostack`, so the stack is there to push on.
+        // SAFETY: sets the trap flag, nothing else; not `nostack`, so the stack is there to push
+        // on.
         unsafe { std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
         count();
         // SAFETY: clears it again.

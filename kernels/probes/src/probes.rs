@@ -55,8 +55,8 @@ unsafe impl Platform for Probe {
     fn synchronize() {}
 }
 
-// SAFETY: measure.rs sets `tpidr_el1` before anything records, there is one CPU, and interrupts stay
-// masked.
+// SAFETY: measure.rs sets `tpidr_el1` before anything records, there is one CPU, and interrupts
+// stay masked.
 #[cfg(target_arch = "aarch64")]
 unsafe impl Platform for Probe {
     type Reserve = kymo::arch::aarch64::CounterCas;

@@ -394,7 +394,8 @@ fn threads_take_turns() {
                 "ended",
                 "idle",
             ];
-            // With one hart no thread is suspended while it runs, as the suspending thread runs itself.
+            // With one hart no thread is suspended while it runs, as the suspending thread runs
+            // itself.
             let expected = all
                 .into_iter()
                 .filter(|&reason| reason != "suspended" || harts > 1);
@@ -524,8 +525,8 @@ fn nmis_come_everywhere() {
     }
 }
 
-/// Not by the kernel: the library records the first when a clock steps back, and `session::tests` do;
-/// programs that sample themselves record the second, and `cargo xtask test program` does.
+/// Not by the kernel: the library records the first when a clock steps back, and `session::tests`
+/// do; programs that sample themselves record the second, and `cargo xtask test program` does.
 const NOT_BY_A_KERNEL: [&str; 2] = ["kymo_clock_back", "stack_copy"];
 
 /// The names of all events of a run.

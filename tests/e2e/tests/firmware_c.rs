@@ -63,7 +63,7 @@ fn the_trace_has_what_the_firmware_did() {
         assert_eq!(count(events), number(&console, what), "{events}\n{console}");
     }
     assert_eq!(bytes_read, number(&console, "bytes"));
-    // Of the application's own events: 40 samples, and an alarm for each sum that 7 divides.
+    // The application takes 40 samples, and raises an alarm whenever their sum is divisible by 7.
     let sums = (0..40).scan(0, |sum, i| {
         *sum += i * i % 50;
         Some(*sum)

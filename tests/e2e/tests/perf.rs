@@ -343,8 +343,8 @@ fn a_flight_recorder_has_the_names_of_all_that_it_shows() {
                 let ids = fields.iter().map(|&(kind, field)| {
                     (kind, event.fields.get(field).unwrap().as_u64().unwrap())
                 });
-                // 0 is no thread, except the idle thread where it runs; an unknown system call has no
-                // name.
+                // 0 is no thread, except the idle thread where it runs; an unknown system call has
+                // no name.
                 let ids = ids.filter(|&(kind, id)| {
                     (id != 0 || is_name || event.name() == "sched_switch")
                         && (kind, id) != ("call", 300)

@@ -1,8 +1,8 @@
-//! Fuzzes kymo-ctf, the readers of a region and of foreign profiles, target by target, and measures the line coverage
-//! of kymo-ctf.
+//! Fuzzes kymo-ctf, the readers of a region and of foreign profiles, target by target, and measures
+//! the line coverage of kymo-ctf.
 //!
-//! The fuzzer itself is `tests/fuzz`. It is built twice: with LLVM's coverage pass, which guides it,
-//! and with instrumentation that counts lines.
+//! The fuzzer itself is `tests/fuzz`. It is built twice: with LLVM's coverage pass, which guides
+//! it, and with instrumentation that counts lines.
 
 use std::fs;
 use std::path::{Path, PathBuf};

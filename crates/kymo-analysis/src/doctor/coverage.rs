@@ -5,8 +5,9 @@ use kymo::vocabulary;
 use super::{Counts, Findings, Remedy, Severity};
 use crate::section::Report;
 
-/// The subjects of [`vocabulary::TYPES`], in its order, with what a kernel without them is told.
-/// Those that are not listed, from marks on, are for whoever wants them.
+/// What a kernel that records no event of a subject misses, for each subject of
+/// [`vocabulary::TYPES`], in its order.
+/// The subjects behind them, from marks on, are not listed: a kernel may do without.
 const SUBJECTS: [(&str, Remedy); 7] = [
     ("scheduling", page("events.md#scheduling")),
     (

@@ -243,8 +243,8 @@ const BACKEND: &str = "kymo-ram";
 impl Launch {
     /// The standard machine for a kernel image, according to its ELF header, with `cpus` CPUs, 128
     /// MiB and a serial port on the standard output: QEMU's `virt` for RISC-V (without firmware for
-    /// 32 bits) and AArch64 (with GICv3 and semihosting), `q35` for x86-64. `append` is the kernel's
-    /// command line.
+    /// 32 bits) and AArch64 (with GICv3 and semihosting), `q35` for x86-64. `append` is the
+    /// kernel's command line.
     pub fn kernel(
         kernel: &Path,
         cpus: u32,

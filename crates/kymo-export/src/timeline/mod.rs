@@ -163,8 +163,8 @@ pub(crate) trait Canvas {
     fn end(&mut self, at: u64, track: TrackId, label: &Label<'_>) -> io::Result<()>;
     fn point(&mut self, at: u64, track: TrackId, label: &Label<'_>) -> io::Result<()>;
     fn counter(&mut self, at: u64, track: TrackId, value: i64) -> io::Result<()>;
-    /// Adds samples, behind everything else. `base` is the timeline's origin in nanoseconds from the
-    /// clock's.
+    /// Adds samples, behind everything else. `base` is the timeline's origin in nanoseconds from
+    /// the clock's.
     fn samples(&mut self, profile: &Profile, base: i128) -> io::Result<()>;
     /// Ends the timeline.
     fn finish(&mut self) -> io::Result<()>;

@@ -136,8 +136,8 @@ impl Thread {
         self.timer.delete();
     }
 
-    /// Takes a sample if one is due, and sets the timer. Called by the thread's signal handler, with
-    /// the place of the interrupted code.
+    /// Takes a sample if one is due, and sets the timer. Called by the thread's signal handler,
+    /// with the place of the interrupted code.
     pub(super) fn on_timer(&self, place: &Place) {
         // Partner: `end`, which stores `PERIOD` before it loads this.
         self.inside.store(true, SeqCst);

@@ -234,7 +234,8 @@ impl PerfChain {
             match address {
                 KERNEL => is_kernel = Some(true),
                 USER => is_kernel = Some(false),
-                // A virtual machine's frames, or deferred ones: only addresses tell kernel from user.
+                // A virtual machine's frames, or deferred ones: only addresses tell kernel from
+                // user.
                 FIRST_MARKER.. => is_kernel = None,
                 _ if is_kernel.unwrap_or_else(|| is_upper(address)) => kernel.push(address),
                 _ => user.push(address),

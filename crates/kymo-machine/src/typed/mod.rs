@@ -1,6 +1,6 @@
 //! Typed events: the meaning of each event class of a trace, resolved once per class.
 //!
-//! A record is read through views of the [vocabulary](kymo::vocabulary)'s events. A class of Kymo's
+//! A record is read through views of the [vocabulary](mod@kymo::vocabulary)'s events. A class of Kymo's
 //! own is the event of the same name. Classes of other tracers are looked up in [`alias`]: one of
 //! their records may amount to several events, with other field names and numberings, and may name
 //! the threads too. A field that the trace lacks reads as `None`, and a field unknown to the

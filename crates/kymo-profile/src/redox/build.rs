@@ -27,8 +27,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder for counters of this frequency. Without it, the profile has no clock, and its times
-    /// are ticks.
+    /// A builder for counters of this frequency. Without it, the profile has no clock, and its
+    /// times are ticks.
     pub fn new(frequency: Option<Frequency>) -> Builder {
         Builder {
             frequency,

@@ -68,8 +68,8 @@ unsafe impl ControlPointer for AtTpidr {
     }
 }
 
-/// The word of the control block at `tpidr_el1` that is the kernel's own: its per-CPU pointer, since
-/// the register is taken.
+/// The word of the control block at `tpidr_el1` that is the kernel's own: its per-CPU pointer,
+/// since the register is taken.
 ///
 /// # Safety
 /// `tpidr_el1` holds the address of a control block.
@@ -261,8 +261,8 @@ fn write_medium<N: Environment, R: RecordType>(
     }
 }
 
-/// Operations that are atomic against interrupts of this CPU: those of the compiler, which are pairs
-/// of exclusive instructions where the target has no single ones for them.
+/// Operations that are atomic against interrupts of this CPU: those of the compiler, which are
+/// pairs of exclusive instructions where the target has no single ones for them.
 #[cfg(not(any(miri, all(test, loom))))]
 pub(crate) mod local {
     use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
@@ -287,8 +287,8 @@ pub(crate) mod local {
     /// CPU.
     ///
     /// # Safety
-    /// The words are mapped, aligned to 8 bytes, an even number, only ever used as atomics, and only
-    /// this CPU writes them.
+    /// The words are mapped, aligned to 8 bytes, an even number, only ever used as atomics, and
+    /// only this CPU writes them.
     #[inline(always)]
     pub(crate) unsafe fn zero(words: *const AtomicU32, count: usize) {
         // SAFETY: the caller's promise: `count` words, in pieces of 16 and then of 2.

@@ -391,9 +391,9 @@ pub(crate) const fn offset(word: u32) -> usize {
 /// Declares a counter: a number of each CPU's that only grows.
 ///
 /// `#[id(N)]` is the number of its word among its CPU's, `#[unit(NAME)]` what it counts. With
-/// `#[unnested]` the kernel promises that code which counts it is interrupted by nothing that counts
-/// it, and stays on its CPU meanwhile (interrupts are masked, say); counts are lost where it does
-/// not hold. The name in the trace is the struct's in snake case, or that of `#[name("..")]`.
+/// `#[unnested]` the kernel promises that code which counts it is interrupted by nothing that
+/// counts it, and stays on its CPU meanwhile (interrupts are masked, say); counts are lost where it
+/// does not hold. The name in the trace is the struct's in snake case, or that of `#[name("..")]`.
 ///
 /// ```
 /// kymo::counter! {

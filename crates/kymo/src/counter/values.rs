@@ -1,5 +1,5 @@
-//! What was counted, read from memory: by the kernel itself ([`Memory`]), or by anyone who reads its
-//! region ([`Region`]).
+//! What was counted, read from memory: by the kernel itself ([`Memory`]), or by anyone who reads
+//! its region ([`Region`]).
 //!
 //! Nobody is stopped: words that belong together, such as the buckets of a histogram, may be of
 //! different moments, as far apart as the reading takes.

@@ -222,8 +222,8 @@ fn counter_number(out: &mut impl Write, kind: Kind, counters: Counters) -> fmt::
     out.write_str(if before == ", " { " }" } else { "uint32_t" })
 }
 
-/// Writes the declaration of one event; `counters` are those whose names it tells, if it has a field
-/// with a counter's number.
+/// Writes the declaration of one event; `counters` are those whose names it tells, if it has a
+/// field with a counter's number.
 ///
 /// # Errors
 /// Those of `out`, when it is full.

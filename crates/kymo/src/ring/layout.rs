@@ -325,8 +325,8 @@ pub struct Header {
     /// CPUs.
     pub cpus: u32,
     /// Control blocks of each CPU: one for each of the first kinds of [`ChannelKind::ALL`].
-    /// [`SAMPLES`] says whether there are samples. With [`COUNTERS`], those behind are no blocks but
-    /// words of counters.
+    /// [`SAMPLES`] says whether there are samples. With [`COUNTERS`], those behind are no blocks
+    /// but words of counters.
     pub kinds: u32,
     /// Offset of the first control block.
     pub control_offset: u64,

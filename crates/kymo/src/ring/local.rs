@@ -99,8 +99,8 @@ const fn declared_id<R: RecordType>() -> u32 {
     }
 }
 
-/// Where the switch of an event stands: bytes from a CPU's first control block, and the bits of that
-/// byte. For code that is not Rust and tests it by itself.
+/// Where the switch of an event stands: bytes from a CPU's first control block, and the bits of
+/// that byte. For code that is not Rust and tests it by itself.
 pub const fn switch_place(kind: ChannelKind, id: u32) -> (usize, u8) {
     let place = switch(id);
     let first = if place.more {

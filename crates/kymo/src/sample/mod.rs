@@ -39,8 +39,8 @@
 //!     }
 //! }
 //!
-//! /// The timer interrupt calls this. Gives the ticks until the next one; `None` if nobody samples.
-//! fn tick(frame: &Frame) -> Option<u64> {
+//! /// The timer interrupt calls this. Gives the ticks until the next one; `None` if nobody
+//! samples. fn tick(frame: &Frame) -> Option<u64> {
 //!     let period = SAMPLER.period();
 //!     if period == 0 {
 //!         return None;
@@ -59,7 +59,8 @@
 //!
 //! # Invariants
 //! - Only code on CPU `n` passes `n`. An interrupt may take a sample in the middle of another, and
-//!   finishes first. So the places for callers are a stack: the inner sample gets what the outer one
+//!   finishes first. So the places for callers are a stack: the inner sample gets what the outer
+//! one
 //!   has left.
 //! - Nothing is read that no [`Window`] vouches for.
 

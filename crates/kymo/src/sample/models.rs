@@ -1,5 +1,5 @@
-//! One CPU: at every step of a sample, an event or an event's callers, an NMI does another of these;
-//! up to two are nested in the first.
+//! One CPU: at every step of a sample, an event or an event's callers, an NMI does another of
+//! these; up to two are nested in the first.
 //!
 //! A step is an atomic operation, a look at a stack, a fence, or a reading of the clock. What
 //! interrupts a step ends before the step is done.

@@ -83,8 +83,8 @@ impl Window {
     }
 }
 
-/// A kernel's knowledge of the memory through which a call chain leads. The unwinder reads only what
-/// a [`Window`] vouches for.
+/// A kernel's knowledge of the memory through which a call chain leads. The unwinder reads only
+/// what a [`Window`] vouches for.
 ///
 /// All of it is asked in the interrupt or NMI that takes the sample, so nothing here may take a
 /// lock, fault, or wait.
@@ -97,8 +97,8 @@ pub trait Memory {
     /// meanwhile.
     fn kernel_stack(&self, address: usize) -> Option<Window>;
 
-    /// The registers with which the running thread's program entered the kernel; `None` for a thread
-    /// without a program. Only a sample in the kernel asks for them.
+    /// The registers with which the running thread's program entered the kernel; `None` for a
+    /// thread without a program. Only a sample in the kernel asks for them.
     fn user_registers(&self) -> Option<Registers> {
         None
     }

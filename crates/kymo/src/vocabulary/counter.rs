@@ -51,8 +51,8 @@ crate::event! {
         pub sum: u64,
         /// The bucket with which `buckets` begins.
         pub first: u32,
-        /// How many values each bucket has: bucket 0 those that are 0, bucket `n` those of `n` bits,
-        /// from 2 to the power of `n` - 1 on.
+        /// How many values each bucket has: bucket 0 those that are 0, bucket `n` those of `n`
+        /// bits, from 2 to the power of `n` - 1 on.
         pub buckets: Sequence<u64, BUCKETS_AT_ONCE>,
     }
 }

@@ -129,9 +129,9 @@ crate::event! {
 }
 
 crate::event! {
-    /// A part of a thread's stack, copied just before the thread's next sample. For programs without
-    /// frame pointers: tools find the callers by the unwind tables of the program's files. The parts
-    /// of one stack follow each other, from the stack pointer on.
+    /// A part of a thread's stack, copied just before the thread's next sample. For programs
+    /// without frame pointers: tools find the callers by the unwind tables of the program's files.
+    /// The parts of one stack follow each other, from the stack pointer on.
     #[id(163)]
     #[channel(Samples)]
     pub struct StackCopy {

@@ -255,8 +255,9 @@ struct Target<'a> {
     most: u64,
 }
 
-/// The targets of this architecture, those of the command line (`target=OPERATION.UNIT.STATISTIC:N`)
-/// behind those of the file; the later one holds. The error is the line.
+/// The targets of this architecture, those of the command line
+/// (`target=OPERATION.UNIT.STATISTIC:N`) behind those of the file; the later one holds. The error
+/// is the line.
 fn lines() -> impl Iterator<Item = Result<Target<'static>, &'static str>> {
     let mut is_ours = false;
     let file = TARGETS.lines().map(str::trim).filter_map(move |line| {

@@ -583,8 +583,8 @@ fn choices_by_range(ranges: &[Vec<IntRange>]) -> Vec<Choice> {
         .collect()
 }
 
-/// Matches labels with options by declared name, or else without the leading underscore of either: a
-/// label that is not an identifier cannot carry the option's underscore.
+/// Matches labels with options by declared name, or else without the leading underscore of either:
+/// a label that is not an identifier cannot carry the option's underscore.
 fn choices_by_label(class: &VariantClass, mappings: &[Mapping]) -> Vec<Choice> {
     let mut by_label: HashMap<&str, u32> = HashMap::new();
     for (index, option) in (0..).zip(&class.options) {

@@ -21,8 +21,8 @@ pub enum Register {
     NoInterrupt,
     /// `PMOVSCLR_EL0`: the counters that have overflowed; 1 clears.
     Overflowed,
-    /// `PMCEID0_EL0`: the common events that the processor has, 0 to 31 in the lower half and 0x4000
-    /// to 0x401F in the upper one.
+    /// `PMCEID0_EL0`: the common events that the processor has, 0 to 31 in the lower half and
+    /// 0x4000 to 0x401F in the upper one.
     Events0,
     /// `PMCEID1_EL0`: the common events 32 to 63 and 0x4020 to 0x403F.
     Events32,

@@ -262,8 +262,8 @@ impl<F: Firmware> Pmu for Sbi<F> {
         }
     }
 
-    /// Cycles and instructions have counters of their own without the bits of `mhpmeventN`, by which
-    /// others interrupt.
+    /// Cycles and instructions have counters of their own without the bits of `mhpmeventN`, by
+    /// which others interrupt.
     fn interrupting(&self) -> u64 {
         match self.firmware.interrupts() {
             true => self.counters & !FIXED,

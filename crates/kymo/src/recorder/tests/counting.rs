@@ -316,8 +316,8 @@ fn what_cannot_be_counted_is_refused_and_nothing_runs() {
     recorder.finish(TRACE).unwrap();
 }
 
-/// A mode that is stopped and started again in one session counts the same group, from zero; another
-/// group needs another session, for a trace has the names of one.
+/// A mode that is stopped and started again in one session counts the same group, from zero;
+/// another group needs another session, for a trace has the names of one.
 #[test]
 fn a_session_counts_one_group() {
     let recorder = machine();

@@ -43,8 +43,8 @@ impl Context {
     /// The stack must belong to that thread alone and be 16-byte aligned.
     pub unsafe fn new(top: usize, entry: extern "C" fn() -> !) -> Context {
         let frame = top - RESERVED - 14 * size_of::<usize>();
-        // SAFETY: inside the stack. `switch_stacks` takes the first word for the return address, and
-        // the third for s1; s0 is 0, which ends a walk of the frame pointers.
+        // SAFETY: inside the stack. `switch_stacks` takes the first word for the return address,
+        // and the third for s1; s0 is 0, which ends a walk of the frame pointers.
         unsafe {
             let words = frame as *mut usize;
             core::ptr::write_bytes(words, 0, 14);

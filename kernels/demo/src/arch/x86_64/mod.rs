@@ -311,8 +311,8 @@ pub fn start(other: usize) {
     apic::command(other, apic::START | (TRAMPOLINE >> 12) as u32);
 }
 
-/// Ends QEMU: code 0 by the power switch, with status 0; others by its device `isa-debug-exit`, with
-/// status `2 * code + 1`.
+/// Ends QEMU: code 0 by the power switch, with status 0; others by its device `isa-debug-exit`,
+/// with status `2 * code + 1`.
 pub fn exit(code: u32) -> ! {
     // SAFETY: no port written here touches memory.
     unsafe {

@@ -27,8 +27,8 @@ pub const TABLE: u64 = VALID | WRITE | USER_MAY;
 /// The address in an entry.
 const ADDRESS: u64 = 0x000F_FFFF_FFFF_F000;
 
-/// The kernel's own tables: the root, its first 512 gigabytes, memory's gigabyte and the first 2 MiB
-/// of it, and the devices' gigabyte.
+/// The kernel's own tables: the root, its first 512 gigabytes, memory's gigabyte and the first 2
+/// MiB of it, and the devices' gigabyte.
 static ROOT: Table = Table::new();
 static LOW: Table = Table::new();
 static MEMORY: Table = Table::new();

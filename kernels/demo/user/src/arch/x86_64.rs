@@ -1,5 +1,5 @@
-//! x86-64: a call's number is in rax, its arguments as Linux has them, in rdi, rsi, rdx, r10 and r8;
-//! its result comes in rax.
+//! x86-64: a call's number is in rax, its arguments as Linux has them, in rdi, rsi, rdx, r10 and
+//! r8; its result comes in rax.
 
 use core::arch::asm;
 

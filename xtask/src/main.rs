@@ -16,6 +16,7 @@ mod mistakes;
 mod models;
 mod overhead;
 mod package;
+mod ports;
 mod process;
 mod python;
 mod rules;
@@ -174,6 +175,9 @@ enum Command {
         #[arg(long)]
         one_cpu: bool,
     },
+    /// Count the lines that a user of each port under ports/ adds, and compare with the limits
+    #[command(after_help = "Example: cargo xtask ports")]
+    Ports,
     /// Build the kernels, and print their paths
     #[command(after_help = "Example: cargo xtask build-kernels")]
     BuildKernels,
@@ -316,6 +320,7 @@ fn run(command: Command) -> Result<()> {
             println!("{}", clib::build(&target, one_cpu)?.display());
             Ok(())
         }
+        Command::Ports => ports::run(),
         Command::BuildKernels => {
             for (_, file) in test::kernels()? {
                 println!("{}", file.display());

@@ -14,7 +14,7 @@ use crate::setup::{self, Toolchain};
 use crate::step::Steps;
 use crate::{
     compiled_out, conformance, export, flame, fuzz, kernel, linux_guest, miri, mistakes, models,
-    overhead, package, rules, stress, tracers,
+    overhead, package, ports, rules, stress, tracers,
 };
 
 /// A step of `cargo xtask test`.
@@ -46,7 +46,7 @@ impl Step {
 }
 
 /// All steps, in the order in which they run: those that fail fast come first.
-pub(crate) const STEPS: [Step; 26] = [
+pub(crate) const STEPS: [Step; 27] = [
     step("setup", "finds the tools, installs what is missing", || {
         setup::run().map(drop)
     }),
@@ -57,6 +57,7 @@ pub(crate) const STEPS: [Step; 26] = [
         rules::run,
     )
     .long("cargo xtask rules"),
+    step("ports", "counts the lines that each port adds", ports::run),
     step("clippy", "lints as errors, of the kernels too", clippy),
     step("unit", "cargo test, with all features and with none", unit),
     step(

@@ -137,6 +137,8 @@ fn slow_call<N: Environment, R: RecordType, I: Interrupts, const RESTORE: bool>(
         Some(&[]) => slow_short::<N, I, RESTORE>(0, 0, what.pack(), saved),
         Some(&[a]) => slow_short::<N, I, RESTORE>(a, 0, what.pack(), saved),
         Some(&[a, b]) => slow_short::<N, I, RESTORE>(a, b, what.pack(), saved),
+        Some(&[a, b, c]) => slow_medium::<N, I, RESTORE>(a, b, c, 0, what.pack(), saved),
+        Some(&[a, b, c, d]) => slow_medium::<N, I, RESTORE>(a, b, c, d, what.pack(), saved),
         _ => slow_long::<N, I, RESTORE>(payload, what.pack(), saved),
     }
 }
@@ -165,6 +167,27 @@ fn slow_short<N: Environment, I: Interrupts, const RESTORE: bool>(
     saved: usize,
 ) -> bool {
     let words = [a, b];
+    let len = (what >> 48) as usize;
+    let recorded = slow::<N>(words.get(..len).unwrap_or(&words), what);
+    if RESTORE {
+        I::restore(saved);
+    }
+    recorded
+}
+
+/// [`slow_short`] for up to four words, for which processors with eight registers for arguments
+/// have enough.
+#[cold]
+#[inline(never)]
+fn slow_medium<N: Environment, I: Interrupts, const RESTORE: bool>(
+    a: u32,
+    b: u32,
+    c: u32,
+    d: u32,
+    what: u64,
+    saved: usize,
+) -> bool {
+    let words = [a, b, c, d];
     let len = (what >> 48) as usize;
     let recorded = slow::<N>(words.get(..len).unwrap_or(&words), what);
     if RESTORE {

@@ -83,11 +83,18 @@ extern uint8_t kymo_memory[];
 extern const size_t kymo_memory_size;
 extern const uint32_t kymo_memory_cpus;
 
+/* Where the control blocks begin in the memory. */
+#if UINTPTR_MAX > 0xffffffffu
+#define KYMO_BLOCKS_ @CONTROL_64@u
+#else
+#define KYMO_BLOCKS_ @CONTROL_32@u
+#endif
+
 #ifdef KYMO_OFF
 #define KYMO_MEMORY(cpus, bytes) KYMO_ASSERT((cpus) > 0 && (bytes) > 0, "numbers")
 #else
 #define KYMO_MEMORY(cpus, bytes)                                                  \
-    KYMO_ASSERT((bytes) >= 12288, "the smallest memory is 12 KiB")                \
+    KYMO_ASSERT((bytes) >= 8192 + KYMO_BLOCKS_, "the memory is too small for any session") \
     KYMO_ALIGNED(4096) uint8_t kymo_memory[(bytes)];                              \
     const size_t kymo_memory_size = (bytes);                                      \
     const uint32_t kymo_memory_cpus = (cpus);
@@ -97,7 +104,7 @@ extern const uint32_t kymo_memory_cpus;
  * events and eight for names, all events of the vocabulary, and 4 KiB of declarations of the
  * kernel's own. With fewer events, less is enough: kymo_memory_needed tells. */
 #define KYMO_REGION_SIZE(cpus, packets, packet_size)                              \
-    ((size_t)@FIXED@ + (packet_size) +                                            \
+    ((size_t)KYMO_BLOCKS_ + @FIXED@ + (packet_size) +                             \
      (size_t)(cpus) * (@PER_CPU@ + ((size_t)(packets) + 8) * (packet_size)))
 
 /* ---- Errors: a call that is refused returns one of these, negated, and has changed nothing ---- */
@@ -241,7 +248,7 @@ void kymo_record_name(uint32_t id, const uint32_t *words, uint32_t count);
 uint32_t kymo_put_text(uint32_t *words, uint32_t at, const char *text, size_t size, uint32_t max);
 
 /* Whether an event is on: one byte of the first CPU's control blocks. */
-#define KYMO_BYTE_(at) (*(const volatile uint8_t *)&kymo_memory[at])
+#define KYMO_BYTE_(at) (*(const volatile uint8_t *)&kymo_memory[KYMO_BLOCKS_ + (at)])
 #define KYMO_EVENT_ON_(id)                                                        \
     KYMO_RARE((id) < 30u ? KYMO_BYTE_(@EVENTS_ON@u + (id))                        \
                          : KYMO_BYTE_(@EVENTS_MORE@u + (id) / 8u) & (1u << (id) % 8u))

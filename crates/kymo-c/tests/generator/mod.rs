@@ -8,7 +8,7 @@ use kymo::ChannelKind;
 use kymo::counter::Counters;
 use kymo::ctf::tsdl;
 use kymo::event::{Declared, Event, EventSchema, FieldType, Vocabulary};
-use kymo::ring::layout::{CHANNEL_KINDS, CONTROL_OFFSET, CONTROL_SIZE};
+use kymo::ring::layout::{CHANNEL_KINDS, CONTROL_SIZE, control_offset};
 use kymo::ring::local::switch_place;
 use kymo::vocabulary::{ALL, ClockStep, NAME_BYTES, TYPES};
 
@@ -180,10 +180,10 @@ fn comment(docs: &[&str], indent: &str) -> String {
     format!("{indent}/* {} */\n", lines.join(&format!("\n{indent} * ")))
 }
 
-/// Bytes of the region that do not depend on the CPUs.
+/// Bytes of the region that depend neither on the processor nor on the CPUs.
 pub fn fixed_bytes() -> usize {
     let shapes = 8 * (events().len() + OWN_EVENTS);
-    (CONTROL_OFFSET + shapes + metadata().len() + OWN_BYTES).next_multiple_of(64)
+    (shapes + metadata().len() + OWN_BYTES).next_multiple_of(64)
 }
 
 /// The metadata of a session with all events and the longest numbers.
@@ -448,9 +448,11 @@ pub fn header() -> String {
     }
     // On 64-bit processors a stream is larger than on others: the macro gives what is enough.
     let per_cpu = CHANNEL_KINDS * CONTROL_SIZE + 2 * size_of::<Option<kymo::ctf::stream::Stream>>();
-    let on = |kind, id| switch_place(kind, id).0.wrapping_add(CONTROL_OFFSET);
+    let on = |kind, id| switch_place(kind, id).0;
     let more = |kind| on(kind, 32) - 4;
     let parts = [
+        ("@CONTROL_64@", control_offset(8).to_string()),
+        ("@CONTROL_32@", control_offset(4).to_string()),
         ("@FIXED@", fixed_bytes().to_string()),
         ("@PER_CPU@", per_cpu.next_multiple_of(64).to_string()),
         ("@ERRORS@", errors()),

@@ -33,12 +33,17 @@ pub const COUNTERS: u32 = 2;
 const KNOWN: u32 = SEQUENCES | COUNTERS;
 /// Words of the region header.
 pub const HEADER_WORDS: usize = 48;
-/// Where the control blocks begin; the header has the page before them.
+/// Where the control blocks begin, behind the header.
+pub const CONTROL_OFFSET: usize = control_offset(size_of::<usize>());
+/// Where writers whose machine words have this many bytes put the control blocks.
 ///
-/// No block begins where a page does, because packets do: x86 takes a load for dependent on an
-/// earlier store as long as the low 12 bits of their addresses agree, and then the next event's
-/// load of `cursor` waits for the commit of the one before (2 ns).
-pub const CONTROL_OFFSET: usize = 4096 + 128;
+/// With 64 bits the header has a page of its own, and no block begins where a page does, because
+/// packets do: x86 takes a load for dependent on an earlier store as long as the low 12 bits of
+/// their addresses agree, and then the next event's load of `cursor` waits for the commit of the one
+/// before (2 ns). With 32 bits, a page may be a quarter of the memory.
+pub const fn control_offset(word_size: usize) -> usize {
+    if word_size == 8 { 4096 + 128 } else { 256 }
+}
 /// The region's alignment, which is also the step at which a reader looks for one in a memory
 /// image.
 pub const REGION_ALIGN: usize = 4096;

@@ -11,17 +11,26 @@ use crate::kernel::{bare_command, folder};
 use crate::process::{root, run, target};
 use crate::setup::{self, RISCV32, Toolchain, add_targets};
 
-/// The targets of the library.
-pub(crate) const TARGETS: [&str; 8] = [
+/// The targets of the library. A kernel that is compiled for other registers of arguments cannot be
+/// linked with it: hence one target for RV64 with floating-point registers (`-mabi=lp64d`), and one
+/// for Cortex-M (`-mfloat-abi=hard`).
+pub(crate) const TARGETS: [&str; 11] = [
     "riscv32i-unknown-none-elf",
     "riscv32imac-unknown-none-elf",
     "riscv64imac-unknown-none-elf",
+    "riscv64gc-unknown-none-elf",
     "thumbv6m-none-eabi",
     "thumbv7m-none-eabi",
     "thumbv7em-none-eabi",
+    "thumbv7em-none-eabihf",
     "aarch64-unknown-none-softfloat",
     "x86_64-unknown-none",
+    X86_32,
 ];
+
+/// There is no target for 32-bit x86 without an operating system: this one has no instructions that
+/// a kernel lacks (SSE), and nothing of the operating system is linked.
+const X86_32: &str = "i586-unknown-linux-gnu";
 
 /// Builds the library for a target; for one CPU, it asks nobody which one it is. Returns its path.
 pub(crate) fn build(triple: &str, one_cpu: bool) -> Result<PathBuf> {
@@ -52,6 +61,13 @@ pub(crate) fn build(triple: &str, one_cpu: bool) -> Result<PathBuf> {
     if one_cpu {
         command.args(["--features", "one-cpu"]);
     }
+    if triple == X86_32 {
+        // Programs are loaded anywhere, which takes a table of addresses; kernels are not.
+        command.env(
+            "CARGO_TARGET_I586_UNKNOWN_LINUX_GNU_RUSTFLAGS",
+            "-Crelocation-model=static",
+        );
+    }
     run(&mut command)?;
     let name = if one_cpu {
         format!("{triple}-one-cpu")
@@ -64,6 +80,65 @@ pub(crate) fn build(triple: &str, one_cpu: bool) -> Result<PathBuf> {
     let from = built.join(triple).join("clib/libkymo_c.a");
     fs::copy(&from, &archive).with_context(|| format!("cannot copy {}", from.display()))?;
     Ok(archive)
+}
+
+/// Links a kernel in C, which does nothing but call all of the library, as kernels for these
+/// processors are compiled: nothing may be missing, and nothing may disagree.
+pub(crate) fn links() -> Result<()> {
+    const RISCV: &str = "riscv64-unknown-elf-gcc";
+    let kernels: [(&str, &str, &[&str]); 4] = [
+        (
+            "riscv64gc-unknown-none-elf",
+            RISCV,
+            &["-march=rv64gc", "-mabi=lp64d", "-mcmodel=medany"],
+        ),
+        (
+            "riscv64imac-unknown-none-elf",
+            RISCV,
+            &["-march=rv64imac", "-mabi=lp64", "-mcmodel=medany"],
+        ),
+        (
+            "x86_64-unknown-none",
+            "gcc",
+            &[
+                "-mcmodel=kernel",
+                "-mno-red-zone",
+                "-mgeneral-regs-only",
+                "-Wl,-Ttext=0xffffffff80000000",
+            ],
+        ),
+        (
+            X86_32,
+            "gcc",
+            &[
+                "-m32",
+                "-march=i586",
+                "-mgeneral-regs-only",
+                "-Wl,-m,elf_i386",
+            ],
+        ),
+    ];
+    for (triple, compiler, flags) in kernels {
+        let archive = build(triple, false)?;
+        run(Command::new(compiler)
+            .args(flags)
+            .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"])
+            .args([
+                "-ffreestanding",
+                "-nostdlib",
+                "-static",
+                "-fno-pie",
+                "-no-pie",
+            ])
+            .args(["-fno-stack-protector", "-Wl,--gc-sections,-e,start"])
+            .arg("-I")
+            .arg(root().join("crates/kymo-c/include"))
+            .arg(folder("tiny-c").join("link.c"))
+            .arg(archive)
+            .arg("-o")
+            .arg(target().join("clib").join(format!("link-{triple}"))))?;
+    }
+    Ok(())
 }
 
 /// The compiler of kernels in C for RV32, in the folder of one; every warning is an error.

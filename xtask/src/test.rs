@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::bench::{count, samples, trace, verbs};
+use crate::clib;
 use crate::failure::Usage;
 use crate::linux_guest::Guest;
 use crate::process::{cargo, program, root, run as run_command, target};
@@ -439,6 +440,7 @@ fn unit_32_bits() -> Result<()> {
 pub(crate) fn kernels() -> Result<Vec<(&'static str, PathBuf)>> {
     let toolchain = setup::toolchain()?;
     kernel::guide(toolchain)?;
+    clib::links()?;
     kernel::images(toolchain, |_| true)
 }
 

@@ -12,21 +12,42 @@
 //! - Interrupts are masked while a record is written: [`port::Port`] reserves with `Masked` on
 //!   every processor.
 //! - What C passes is checked where it is not on a hot path; where it is, the header calls.
-#![cfg_attr(target_os = "none", no_std)]
+// For a kernel, not for a test on this machine. No program is built for x86 without SSE.
+#![cfg_attr(
+    any(
+        target_os = "none",
+        all(target_arch = "x86", not(target_feature = "sse"))
+    ),
+    no_std
+)]
 #![deny(missing_docs)]
+
+pub use kymo_c_record::{port, record};
 
 pub mod error;
 pub mod own;
-pub mod port;
-pub mod record;
 pub mod session;
 pub mod vocabulary;
 
 /// Stops the CPU where a debugger finds it: no panic crosses into C.
-#[cfg(target_os = "none")]
+#[cfg(any(
+    target_os = "none",
+    all(target_arch = "x86", not(target_feature = "sse"))
+))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {
         core::hint::spin_loop();
     }
 }
+
+/// The header was made for these places of the control blocks. It is made on a 64-bit machine: a
+/// processor with other places needs a header with both.
+const _: () = {
+    use kymo::ChannelKind::{Events, Names};
+    use kymo::ring::local::switch_place;
+    use vocabulary::PLACES;
+    assert!(switch_place(Events, 0).0 == PLACES[0]);
+    assert!(switch_place(Events, 32).0 == PLACES[1]);
+    assert!(switch_place(Names, 32).0 == PLACES[2]);
+};

@@ -20,10 +20,10 @@ use kymo::{ChannelId, ChannelKind, ChannelSet, Clock, Config, Consumer, Error, O
 
 use crate::error::Refusal;
 use crate::own::{self, OwnEvent};
-use crate::port::{
+use crate::vocabulary::{CLOCK_STEPS, VOCABULARY};
+use kymo_c_record::port::{
     DUMP_STATE, Port, SYNCHRONIZE, kymo_memory_cpus, kymo_memory_size, kymo_port_frequency, memory,
 };
-use crate::vocabulary::{CLOCK_STEPS, VOCABULARY};
 
 /// `KYMO_ROLLING`: a full ring reuses its oldest packet.
 pub const ROLLING: u32 = 1;
@@ -258,7 +258,11 @@ impl CConfig {
             (0, _) => (Overflow::Discard, Consumer::Host),
             _ => (Overflow::Overwrite, Consumer::None),
         };
-        let phys = if self.phys == 0 && cfg!(target_os = "none") {
+        let phys = if self.phys == 0
+            && cfg!(any(
+                target_os = "none",
+                all(target_arch = "x86", not(target_feature = "sse"))
+            )) {
             memory() as u64
         } else {
             self.phys

@@ -9,7 +9,7 @@ unsafe extern "C" {
     /// The clock, in ticks.
     safe fn kymo_port_clock() -> u64;
     /// Ticks a second; 0 where it is not known yet.
-    pub(crate) safe fn kymo_port_frequency() -> u64;
+    pub safe fn kymo_port_frequency() -> u64;
     /// The number of this CPU, from 0.
     #[cfg(not(feature = "one-cpu"))]
     safe fn kymo_port_cpu() -> u32;
@@ -21,20 +21,20 @@ unsafe extern "C" {
     /// The first byte of the memory, which the macro `KYMO_MEMORY` defines.
     static mut kymo_memory: u8;
     /// Its size in bytes.
-    pub(crate) safe static kymo_memory_size: usize;
+    pub safe static kymo_memory_size: usize;
     /// The number of CPUs that it has control blocks for.
-    pub(crate) safe static kymo_memory_cpus: u32;
+    pub safe static kymo_memory_cpus: u32;
 }
 
 /// The first byte of the memory.
-pub(crate) fn memory() -> *mut u8 {
+pub fn memory() -> *mut u8 {
     &raw mut kymo_memory
 }
 
 /// What the kernel's configuration may have besides: addresses of functions, 0 for none.
-pub(crate) static DUMP_STATE: AtomicUsize = AtomicUsize::new(0);
+pub static DUMP_STATE: AtomicUsize = AtomicUsize::new(0);
 /// See [`DUMP_STATE`].
-pub(crate) static SYNCHRONIZE: AtomicUsize = AtomicUsize::new(0);
+pub static SYNCHRONIZE: AtomicUsize = AtomicUsize::new(0);
 
 fn call(function: &AtomicUsize) {
     let address = function.load(Relaxed);
@@ -109,14 +109,3 @@ unsafe impl Platform for Port {
         call(&DUMP_STATE);
     }
 }
-
-/// The header was made for these places of the control blocks. It is made on a 64-bit machine: a
-/// processor with other places needs a header with both.
-const _: () = {
-    use crate::vocabulary::PLACES;
-    use kymo::ChannelKind::{Events, Names};
-    use kymo::ring::local::switch_place;
-    assert!(switch_place(Events, 0).0 == PLACES[0]);
-    assert!(switch_place(Events, 32).0 == PLACES[1]);
-    assert!(switch_place(Names, 32).0 == PLACES[2]);
-};

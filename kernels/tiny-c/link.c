@@ -1,0 +1,79 @@
+/* A kernel that only calls the library, to see that it can be linked: cargo xtask test kernels. */
+#include "kymo.h"
+
+#define SENSOR(FIELD) FIELD(u32, channel) FIELD(text, name)
+#define MY_EVENTS(EVENT, BARE) EVENT(21, sensor, SENSOR) BARE(1000, watchdog)
+KYMO_EVENTS(MY_EVENTS)
+KYMO_EVENT_TABLE(my_events, MY_EVENTS)
+KYMO_MEMORY(4, KYMO_REGION_SIZE(4, 16, 1024))
+
+uint64_t kymo_port_clock(void) { return 0; }
+uint64_t kymo_port_frequency(void) { return 1000000; }
+uint32_t kymo_port_cpu(void) { return 0; }
+uintptr_t kymo_port_mask(void) { return 0; }
+void kymo_port_unmask(uintptr_t saved) { (void)saved; }
+
+/* What compilers ask of every kernel. */
+int bcmp(const void *one, const void *other, size_t size);
+size_t strlen(const char *text);
+void *memcpy(void *to, const void *from, size_t size) {
+    volatile uint8_t *put = to;
+    for (const uint8_t *byte = from; size > 0; size--)
+        *put++ = *byte++;
+    return to;
+}
+void *memmove(void *to, const void *from, size_t size) {
+    volatile uint8_t *put = to;
+    const uint8_t *byte = from;
+    if (put <= byte)
+        return memcpy(to, from, size);
+    while (size-- > 0)
+        put[size] = byte[size];
+    return to;
+}
+void *memset(void *to, int value, size_t size) {
+    for (volatile uint8_t *put = to; size > 0; size--)
+        *put++ = (uint8_t)value;
+    return to;
+}
+int memcmp(const void *one, const void *other, size_t size) {
+    const uint8_t *a = one, *b = other;
+    for (; size > 0; size--, a++, b++)
+        if (*a != *b)
+            return *a - *b;
+    return 0;
+}
+/* What 32-bit x86 needs besides. */
+int bcmp(const void *one, const void *other, size_t size) { return memcmp(one, other, size); }
+size_t strlen(const char *text) {
+    const volatile char *end = text;
+    while (*end)
+        end++;
+    return (size_t)(end - text);
+}
+
+static void nothing(void) {}
+
+void start(void);
+void start(void) {
+    static struct kymo_config config = {.dump_state = nothing, .synchronize = nothing};
+    static uint32_t buffer[2048];
+    struct kymo_counts counts;
+    char name[16];
+    KYMO_OWN(config, my_events);
+    kymo_start(&config);
+    kymo_sched_switch(1, 2, KYMO_THREAD_STATE_RUNNABLE, KYMO_SWITCH_REASON_EXPIRED, 0);
+    kymo_sched_switch_masked(1, 2, KYMO_THREAD_STATE_RUNNABLE, KYMO_SWITCH_REASON_EXPIRED, 0);
+    kymo_thread_name(1, "one", KYMO_TO_NUL);
+    trace_sensor(1, "one", KYMO_TO_NUL);
+    trace_watchdog();
+    kymo_snapshot();
+    kymo_switch(KYMO_ID_SCHED_SWITCH, false);
+    kymo_channel_name(0, name, sizeof name);
+    kymo_read(0, buffer, sizeof buffer);
+    kymo_counts(&counts);
+    kymo_stop();
+    kymo_finish();
+    for (;;)
+        ;
+}

@@ -60,8 +60,7 @@
 //! # Invariants
 //! - Only code on CPU `n` passes `n`. An interrupt may take a sample in the middle of another, and
 //!   finishes first. So the places for callers are a stack: the inner sample gets what the outer
-//!   one
-//!   has left.
+//!   one has left.
 //! - Nothing is read that no [`Window`] vouches for.
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Builds the library for kernels in C, `libkymo.a`, and the kernels that use it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -142,7 +142,7 @@ pub(crate) fn links() -> Result<()> {
 }
 
 /// The compiler of kernels in C for RV32, in the folder of one; every warning is an error.
-fn gcc(kernel: &str) -> Command {
+pub(crate) fn gcc(folder: &Path) -> Command {
     let mut gcc = Command::new("riscv64-unknown-elf-gcc");
     gcc.args(["-march=rv32imac_zicsr", "-mabi=ilp32", "-mcmodel=medany"])
         .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"])
@@ -150,7 +150,7 @@ fn gcc(kernel: &str) -> Command {
         .args(["-T", "link.ld", "-Wl,--gc-sections,--no-warn-rwx-segments"])
         .arg("-I")
         .arg(root().join("crates/kymo-c/include"))
-        .current_dir(folder(kernel));
+        .current_dir(folder);
     gcc
 }
 
@@ -158,7 +158,7 @@ fn gcc(kernel: &str) -> Command {
 pub(crate) fn tiny() -> Result<PathBuf> {
     let archive = build(RISCV32, true)?;
     let image = target().join("clib/tiny-c");
-    let mut gcc = gcc("tiny-c");
+    let mut gcc = gcc(&folder("tiny-c"));
     run(gcc
         .args(["start.s", "main.c"])
         .arg(archive)
@@ -190,7 +190,7 @@ pub(crate) fn firmware(which: Firmware) -> Result<PathBuf> {
         ),
     };
     let image = target().join("clib").join(name);
-    let mut gcc = gcc("firmware-c");
+    let mut gcc = gcc(&folder("firmware-c"));
     gcc.args(define).args(["-g", "-I", ".", app]);
     gcc.args(["start.s", "main.c", "task.c", "sync.c", "channels.c"]);
     gcc.args(["trap.c", "port.c"]);

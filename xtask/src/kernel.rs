@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::clib::{self, Firmware};
+use crate::port_kernels;
 use crate::process::{cargo, root, run, target};
 use crate::setup::{AARCH64, RISCV32, RISCV64, Toolchain, X86_64};
 
@@ -82,7 +83,7 @@ pub(crate) fn images(
         |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
     let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
     type Image<'a> = (&'static str, &'a dyn Fn() -> Result<PathBuf>);
-    let images: [Image<'_>; 20] = [
+    let images: [Image<'_>; 21] = [
         ("KYMO_HELLO", &|| hello(toolchain)),
         ("KYMO_DEMO_RISCV64", &|| demo(RISCV64, toolchain)),
         ("KYMO_DEMO_X86_64", &|| demo(X86_64, toolchain)),
@@ -108,6 +109,7 @@ pub(crate) fn images(
         ("KYMO_FIRMWARE_C_TRACE_SCHED", &|| {
             clib::firmware(Firmware::TraceSched)
         }),
+        ("KYMO_PORT_FREERTOS", &port_kernels::freertos),
         ("KYMO_STRESS_RISCV64", &|| stress(RISCV64)),
         ("KYMO_STRESS_RISCV32", &|| stress(RISCV32)),
         ("KYMO_STRESS_X86_64", &|| stress(X86_64)),

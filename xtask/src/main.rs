@@ -16,6 +16,7 @@ mod mistakes;
 mod models;
 mod overhead;
 mod package;
+mod port_kernels;
 mod ports;
 mod process;
 mod python;

@@ -6,6 +6,7 @@
 //! limit = 80                      # of added lines
 //! whole = ["kymo_freertos.h"]     # files that a user adds
 //! marked = ["example/main.c"]     # files with marked parts
+//! besides = ["kymo_port.c"]       # printed, and not limited: the functions of any port to C
 //! ```
 //!
 //! A marked part stands between two comments, `port: begin` and `port: end`, each in a line of its
@@ -32,6 +33,8 @@ struct Port {
     whole: Vec<String>,
     #[serde(default)]
     marked: Vec<String>,
+    #[serde(default)]
+    besides: Vec<String>,
 }
 
 /// Prints the added lines of each port; an error if one has more than its limit.
@@ -48,6 +51,9 @@ pub(crate) fn run() -> Result<()> {
             .collect();
         let (lines, limit) = (counted.lines(), counted.limit);
         println!("{name:<14} {lines:>6} {limit:>6}  {}", files.join(", "));
+        for (file, lines) in &counted.besides {
+            println!("{:<14} {lines:>6} {:>6}  {file}", "  besides", "");
+        }
         if lines > limit {
             over.push(format!("ports/{name} adds {lines} lines, not {limit}"));
         }
@@ -79,6 +85,7 @@ fn folders() -> Result<Vec<PathBuf>> {
 struct Counted {
     limit: usize,
     files: Vec<(String, usize)>,
+    besides: Vec<(String, usize)>,
 }
 
 impl Counted {
@@ -93,27 +100,32 @@ fn count(folder: &Path) -> Result<Counted> {
     };
     read("README.md")?;
     let port: Port = toml::from_str(&read("port.toml")?).context("port.toml")?;
-    let mut files = Vec::new();
-    for (names, marked) in [(&port.whole, false), (&port.marked, true)] {
-        for name in names {
-            let text = read(name)?;
-            let language = Language::of(name)?;
-            if language == Language::Rust {
-                let mut rustfmt = Command::new("rustfmt");
-                rustfmt.args(["--edition", "2024", "--check"]);
-                run_command(rustfmt.arg(folder.join(name)))?;
-            }
-            let lines = count_lines(&text, language, marked);
-            files.push((name.clone(), lines.with_context(|| name.clone())?));
-        }
-    }
+    let counted = |names: &[String], marked| {
+        let lines = |name: &String| {
+            let lines = count_file(&folder.join(name), &read(name)?, marked);
+            Ok((name.clone(), lines.with_context(|| name.clone())?))
+        };
+        names.iter().map(lines).collect::<Result<Vec<_>>>()
+    };
+    let mut files = counted(&port.whole, false)?;
+    files.extend(counted(&port.marked, true)?);
     if files.is_empty() {
         bail!("port.toml names no file");
     }
     Ok(Counted {
         limit: port.limit,
         files,
+        besides: counted(&port.besides, false)?,
     })
+}
+
+fn count_file(path: &Path, text: &str, marked: bool) -> Result<usize> {
+    let language = Language::of(path)?;
+    if language == Language::Rust {
+        let mut rustfmt = Command::new("rustfmt");
+        run_command(rustfmt.args(["--edition", "2024", "--check"]).arg(path))?;
+    }
+    count_lines(text, language, marked)
 }
 
 /// How comments are written, and where statements end.
@@ -126,8 +138,7 @@ enum Language {
 }
 
 impl Language {
-    fn of(file: &str) -> Result<Language> {
-        let path = Path::new(file);
+    fn of(path: &Path) -> Result<Language> {
         let extension = path.extension().unwrap_or_default().to_string_lossy();
         let stem = path.file_name().unwrap_or_default().to_string_lossy();
         Ok(match (&*extension, &*stem) {
@@ -136,7 +147,7 @@ impl Language {
             ("toml" | "conf" | "cmake" | "mk", _)
             | (_, "Kconfig" | "Makefile" | "CMakeLists.txt") => Language::Hash,
             _ => {
-                bail!("how comments are written in {file} is not known: add it to xtask's ports.rs")
+                bail!("how comments are written in {stem} is not known: add it to xtask's ports.rs")
             }
         })
     }
@@ -292,7 +303,8 @@ mod tests {
             write("port.toml", text);
             count(&folder).map(|counted| (counted.lines(), counted.limit))
         };
-        assert_eq!(counted("limit = 1\nwhole = [\"a.h\"]\n").unwrap(), (2, 1));
+        let besides = "limit = 1\nwhole = [\"a.h\"]\nbesides = [\"a.h\"]\n";
+        assert_eq!(counted(besides).unwrap(), (2, 1));
         for wrong in [
             "limit = 1\n",
             "whole = [\"a.h\"]\n",

@@ -1,0 +1,2 @@
+/* FreeRTOS includes it, and uses nothing of it. */
+#include <stddef.h>

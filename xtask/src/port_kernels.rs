@@ -1,0 +1,67 @@
+//! Builds the examples of ports/, kernels that others wrote.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::clib::{build, gcc};
+use crate::process::{cargo, output, root, run, target};
+use crate::setup::RISCV32;
+
+/// The folder of a package of a registry that the manifest in `folder` names. Cargo fetches it.
+fn package(folder: &Path, name: &str) -> Result<PathBuf> {
+    /// What `cargo metadata` prints.
+    #[derive(Deserialize)]
+    struct Metadata {
+        packages: Vec<Package>,
+    }
+    #[derive(Deserialize)]
+    struct Package {
+        name: String,
+        manifest_path: PathBuf,
+    }
+    let mut metadata = cargo(&["metadata", "--locked", "--format-version", "1"]);
+    let text = output(metadata.current_dir(folder))?;
+    let metadata: Metadata = serde_json::from_str(&text)?;
+    let mut packages = metadata.packages.into_iter();
+    let Some(package) = packages.find(|package| package.name == name) else {
+        bail!("{} does not depend on {name}", folder.display());
+    };
+    let folder = package.manifest_path.parent();
+    folder
+        .map(Path::to_owned)
+        .context("a manifest has a folder")
+}
+
+/// Builds ports/freertos/example with the kernel that a package on crates.io carries. Returns its
+/// ELF image.
+pub(crate) fn freertos() -> Result<PathBuf> {
+    let port = root().join("ports/freertos");
+    let kernel = package(&port.join("source"), "freertos-next")?.join("FreeRTOS-Kernel");
+    let riscv = kernel.join("portable/GCC/RISC-V");
+    let image = target().join("clib/freertos");
+    let mut gcc = gcc(&port.join("example"));
+    gcc.args(["-g", "-I", ".", "-I", "..", "-I", "include"]);
+    for folder in [
+        kernel.join("include"),
+        riscv.clone(),
+        riscv.join("chip_specific_extensions/RISCV_MTIME_CLINT_no_extensions"),
+    ] {
+        gcc.arg("-I").arg(folder);
+    }
+    // A cast in FreeRTOS's port to RISC-V.
+    gcc.arg("-Wno-int-to-pointer-cast");
+    gcc.args(["start.s", "main.c", "../kymo_port.c"]);
+    for file in ["tasks.c", "queue.c", "list.c", "portable/MemMang/heap_4.c"] {
+        gcc.arg(kernel.join(file));
+    }
+    for file in ["port.c", "portASM.S"] {
+        gcc.arg(riscv.join(file));
+    }
+    run(gcc
+        .arg(build(RISCV32, true)?)
+        .args(["-lgcc", "-o"])
+        .arg(&image))?;
+    Ok(image)
+}

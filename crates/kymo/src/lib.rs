@@ -104,6 +104,7 @@ pub mod ctf;
 pub mod event;
 mod exclusive;
 mod history;
+pub mod perf;
 pub mod platform;
 mod recorder;
 pub mod ring;

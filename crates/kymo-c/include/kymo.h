@@ -182,6 +182,36 @@ struct kymo_counts {
     uint64_t discarded;   /* were not recorded: the memory was full, or no packet can hold them */
 };
 
+/* ---- The command `perf` of a kernel's shell ---- */
+
+/* What it asks of the kernel. Functions that return a number return 0, or a negative one if they
+ * fail, which ends the command. */
+struct kymo_perf {
+    void *context; /* passed to each function */
+    /* Makes the folder for the files, or opens the line to the host; or null. */
+    int32_t (*prepare)(void *context, const char *output);
+    /* Appends bytes to a file of the trace: "metadata", "events_0", ... */
+    int32_t (*write)(void *context, const char *file, const void *bytes, size_t size);
+    /* Lets other threads run for about this long. */
+    void (*sleep)(void *context, uint32_t microseconds);
+    /* Whether what is recorded has ended; or null. */
+    bool (*is_done)(void *context);
+    /* Sets the priority of the calling thread, and tells which it had; or null. */
+    int32_t (*set_priority)(void *context, int32_t priority, int32_t *before);
+    /* As kymo_read wants it: aligned to 4 bytes, of kymo_buffer_size bytes at least. */
+    void *buffer;
+    size_t buffer_size;
+};
+
+struct kymo_perf_options {
+    uint32_t duration_ms; /* 0: until `is_done` */
+    uint32_t interval_ms; /* from one look at the channels to the next */
+    uint32_t buffer_size; /* of the buffer that the shell is to give */
+    int32_t priority;
+    bool has_priority;
+    const char *output; /* null if none was given */
+};
+
 #ifndef KYMO_OFF
 
 /* Begins to record. The tables of `config` must stay. Returns the number of channels, from 0 on;
@@ -221,6 +251,21 @@ int32_t kymo_finish(void);
 /* Bytes of memory that the last kymo_start needed which returned -KYMO_ENOMEM. */
 size_t kymo_memory_needed(void);
 
+/* Records as the options say, and writes what was recorded, in the thread that calls. Returns 0, or
+ * the first negative number that a function returned: no session is left then, and the priority is
+ * what it was. */
+int32_t kymo_perf_record(const struct kymo_perf *perf, const struct kymo_config *config,
+                         const struct kymo_perf_options *options);
+
+/* Stops the session that somebody has started by kymo_start, writes what it holds, and finishes it.
+ * If there is none, or `prepare` fails, nothing has changed; if `write` fails, the session is
+ * stopped, and what was not yet passed to `write` can be gathered into the same folder. */
+int32_t kymo_perf_gather(const struct kymo_perf *perf, const char *output);
+
+/* Reads options from `count` words: -t MS (3000), -s MS (100), -b BYTES (262144), -p N, -o DIR.
+ * Returns how many of the words belong to them, or -KYMO_EINVAL. */
+int32_t kymo_perf_options(struct kymo_perf_options *options, int count, const char *const *words);
+
 #else
 
 KYMO_INLINE int32_t kymo_start(const struct kymo_config *config) {
@@ -248,6 +293,20 @@ KYMO_INLINE int32_t kymo_snapshot(void) { return -KYMO_EOPNOTSUPP; }
 KYMO_INLINE int32_t kymo_stop(void) { return -KYMO_EOPNOTSUPP; }
 KYMO_INLINE int32_t kymo_finish(void) { return -KYMO_EOPNOTSUPP; }
 KYMO_INLINE size_t kymo_memory_needed(void) { return 0; }
+KYMO_INLINE int32_t kymo_perf_record(const struct kymo_perf *perf, const struct kymo_config *config,
+                                     const struct kymo_perf_options *options) {
+    (void)perf, (void)config, (void)options;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_perf_gather(const struct kymo_perf *perf, const char *output) {
+    (void)perf, (void)output;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_perf_options(struct kymo_perf_options *options, int count,
+                                      const char *const *words) {
+    (void)options, (void)count, (void)words;
+    return -KYMO_EOPNOTSUPP;
+}
 
 #endif
 

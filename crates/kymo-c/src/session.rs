@@ -408,6 +408,18 @@ fn with(call: impl FnOnce(&mut Open) -> Result<usize, Refusal>) -> i32 {
     })
 }
 
+/// The number of the session's channels, whether it is rolling, and whether it runs.
+pub(crate) fn state() -> Result<(u32, bool, bool), Refusal> {
+    let mut claim = OPEN.claim().ok_or(Refusal::Busy)?;
+    let open = claim.get().as_ref().ok_or(Refusal::Invalid)?;
+    let session = &open.session;
+    Ok((
+        session.channels().len(),
+        session.overflow() == Overflow::Overwrite,
+        session.is_running(),
+    ))
+}
+
 /// Copies what is new in a channel: a packet of its file, or a part of the metadata. Returns its
 /// bytes, 0 where there is nothing new.
 ///

@@ -261,6 +261,37 @@ fn sixteen_kilobytes_are_enough_for_few_events() {
     run(&mut Command::new(&program));
 }
 
+/// P-42, P-44: the command `perf` in C.
+#[test]
+fn a_shell_records_and_gathers() {
+    let folder = scratch("perf");
+    let program = folder.join("program");
+    let mut compile = compiler(
+        &C,
+        &[
+            "-Wno-missing-field-initializers",
+            "-D_POSIX_C_SOURCE=200809L",
+        ],
+    );
+    compile.arg(here("tests/c/perf.c")).arg(library());
+    run(compile
+        .args(["-lpthread", "-ldl", "-lm", "-o"])
+        .arg(&program));
+    run(Command::new(&program).arg(&folder));
+    for (trace, expected) in [("recorded", 5), ("gathered", 2), ("subject", 3)] {
+        let items = Trace::open(&folder.join(trace)).unwrap().events();
+        let names: Vec<String> = items
+            .map(|item| match item.unwrap() {
+                Item::Event(event) => event.name().to_owned(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let switches = names.iter().filter(|name| *name == "sched_switch").count();
+        assert_eq!(switches, expected, "{trace}: {names:?}");
+        assert_eq!(names.len(), expected + 1, "{trace}: and the session's end");
+    }
+}
+
 #[test]
 fn the_header_compiles_alone() {
     for language in [

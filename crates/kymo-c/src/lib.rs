@@ -8,7 +8,8 @@
 //! `KYMO_BLESS=1 cargo test -p kymo-c --test header`.
 //!
 //! # Invariants
-//! - Nothing here formats, allocates or asks for a C library. A panic stops the CPU; none is known.
+//! - Nothing here formats, allocates or asks for a C library. A panic would stop the CPU; none is
+//!   linked into a kernel for RV32.
 //! - Interrupts are masked while a record is written: [`port::Port`] reserves with `Masked` on
 //!   every processor.
 //! - What C passes is checked where it is not on a hot path; where it is, the header calls.

@@ -340,7 +340,8 @@ impl ChannelReader {
                 core::cmp::Ordering::Greater => Standing::Nothing,
                 core::cmp::Ordering::Less => {
                     let content = self.slot_word(source, self.next, word::CONTENT)? as usize / 4;
-                    Standing::Closed(content.clamp(SLOT_HEADER_WORDS, full))
+                    // Not `clamp`, which can panic.
+                    Standing::Closed(content.max(SLOT_HEADER_WORDS).min(full))
                 }
                 core::cmp::Ordering::Equal => {
                     let offset = cursor.wrapping_sub(self.ring_address);
@@ -368,7 +369,7 @@ impl ChannelReader {
             core::cmp::Ordering::Greater => Standing::Nothing,
             core::cmp::Ordering::Less if committed == full => {
                 let content = self.slot_word(source, self.next, word::CONTENT)? as usize / 4;
-                Standing::Closed(content.clamp(SLOT_HEADER_WORDS, full))
+                Standing::Closed(content.max(SLOT_HEADER_WORDS).min(full))
             }
             core::cmp::Ordering::Equal if committed == used => Standing::Open(used),
             _ if !dead => Standing::Busy,

@@ -4,20 +4,22 @@
 
 mod options;
 mod send;
+mod session;
 
 use demo_user::abi::{Error, Kind};
 use demo_user::{Words, println, sys};
-use kymo::State;
+use kymo::perf::{self, Target};
 
-use options::{Modes, Options};
+use options::Options;
 use send::Sender;
+use session::{Session, buffer};
 
 demo_user::program!(main);
 
 /// The mode.
 const TRACE: u32 = kymo::Mode::Trace as u32;
-/// Polling interval of the channels, in microseconds.
-pub const INTERVAL: u64 = 2_000;
+/// Milliseconds from one look at the channels to the next.
+pub const INTERVAL_MS: u64 = 2;
 
 /// Exit statuses of the program.
 const REFUSED: u8 = 1;
@@ -49,6 +51,15 @@ pub enum Failed {
     Usage,
     /// A call that the kernel refused, and its error.
     Refused(&'static str, Error),
+}
+
+impl Failed {
+    fn of(failed: perf::Failed<Error, Error>) -> Failed {
+        match failed {
+            perf::Failed::Target(step, error) => Failed::Refused(step.word(), error),
+            perf::Failed::Output(error) => Failed::Refused("send", error),
+        }
+    }
 }
 
 fn main(mut words: Words) -> u8 {
@@ -101,7 +112,7 @@ fn end(mut words: Words) -> Result<(), Failed> {
 
 fn start(mut words: Words) -> Result<u8, Failed> {
     match Options::of(&mut words)? {
-        (options, None) => options.start().map(|()| 0),
+        (options, None) => refused("start", options.start()).map(|()| 0),
         _ => Err(Failed::Usage),
     }
 }
@@ -176,30 +187,28 @@ impl Running {
 fn record(mut words: Words) -> Result<u8, Failed> {
     let (options, word) = Options::of(&mut words)?;
     let subject = Subject::of(word, &mut words)?;
-    let mut sender = refused("send", Sender::new())?;
-    options.start()?;
-    let done = follow(&mut sender, &options, subject);
-    // Refused if another process has ended the session.
-    let totals = options.modes.finish();
-    let running = done?;
-    refused("send", sender.close(&refused("finish", totals)?))?;
-    Ok(running.status())
-}
-
-/// Sends the data recorded while the subject runs, and then the rest.
-fn follow(sender: &mut Sender, options: &Options, subject: Subject) -> Result<Running, Failed> {
-    refused("send", sender.open(&refused("ask", sys::perf_status())?))?;
-    let running = subject.begin()?;
-    while running.is_alive() && !sender.is_to_stop() {
-        // A rolling session is read after its stop.
-        if options.flags & kymo::flags::ROLLING == 0 {
-            refused("send", sender.pass())?;
+    let mut running = None;
+    let mut refusal = None;
+    let is_done = |_: &mut Session<'_>, sender: &mut Sender| match running {
+        Some(Ok(subject)) => !Running::is_alive(subject) || sender.is_to_stop(),
+        Some(Err(())) => true,
+        None => {
+            running = Some(subject.begin().map_err(|failed| refusal = Some(failed)));
+            matches!(running, Some(Ok(subject)) if !subject.is_alive())
         }
-        sys::sleep(INTERVAL);
+    };
+    let how = perf::Options {
+        duration_ms: None,
+        interval_ms: INTERVAL_MS,
+        ..perf::Options::DEFAULT
+    };
+    let mut session = Session::of(&options);
+    let recorded = perf::record(&mut session, &mut Sender::new(), buffer(), &how, is_done);
+    match (refusal, running) {
+        (Some(failed), _) => Err(failed),
+        (None, Some(Ok(subject))) => recorded.map(|_| subject.status()).map_err(Failed::of),
+        (None, _) => recorded.map(|_| 0).map_err(Failed::of),
     }
-    refused("stop", options.modes.stop())?;
-    refused("send", sender.rest())?;
-    Ok(running)
 }
 
 fn stop(_: ()) -> Result<u8, Failed> {
@@ -207,31 +216,19 @@ fn stop(_: ()) -> Result<u8, Failed> {
     if let Err(Error::Busy) = sys::port_write(&[]) {
         return Err(Failed::Refused("send", Error::Busy));
     }
-    let status = refused("ask", sys::perf_status())?;
-    let modes = match status.modes {
-        // The kernel says why that cannot be stopped.
-        0 => Modes::TRACE,
-        modes => Modes(modes),
-    };
-    match Modes(status.running) {
-        Modes(0) if status.state == State::Stopped as u64 => {}
-        Modes(0) => refused("stop", modes.stop())?,
-        running => refused("stop", running.stop())?,
+    let mut session = Session::of_others()?;
+    match perf::gather(&mut session, &mut Sender::new(), buffer()) {
+        Err(perf::Failed::Output(Error::NoDevice)) => {
+            refused("stop", session.stop())?;
+            refused("finish", session.finish())?;
+            println!(
+                "perf: stopped. The machine has no port to send through; perf dump shows the \
+                 newest records"
+            );
+            Ok(0)
+        }
+        gathered => gathered.map(|_| 0).map_err(Failed::of),
     }
-    let sender = Sender::new();
-    if let Err(Error::NoDevice) = sender {
-        refused("finish", modes.finish())?;
-        println!(
-            "perf: stopped. The machine has no port to send through; perf dump shows the newest \
-             records"
-        );
-        return Ok(0);
-    }
-    let mut sender = refused("send", sender)?;
-    refused("send", sender.open(&status))?;
-    refused("send", sender.rest())?;
-    let totals = refused("finish", modes.finish())?;
-    refused("send", sender.close(&totals)).map(|()| 0)
 }
 
 fn switch(words: Words, on: bool) -> Result<u8, Failed> {

@@ -5,7 +5,7 @@ use demo_user::{Words, sys};
 use kymo::Mode;
 use kymo::vocabulary::SamplingDriver;
 
-use crate::{Failed, refused};
+use crate::Failed;
 
 /// Modes, each a bit.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -161,7 +161,7 @@ impl Options {
     }
 
     /// Starts the modes: all, or none.
-    pub fn start(&self) -> Result<(), Failed> {
+    pub fn start(&self) -> Result<(), Error> {
         let mut begun = Modes(0);
         for mode in self.modes.each() {
             let started = self.start_mode(mode);
@@ -169,7 +169,7 @@ impl Options {
                 // They run.
                 let _ = begun.finish();
             }
-            refused("start", started)?;
+            started?;
             begun.0 |= 1 << mode;
         }
         Ok(())

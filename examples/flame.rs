@@ -2,8 +2,9 @@
 //! runs it, and draws the picture; by hand:
 //!
 //! ```sh
-//! RUSTFLAGS="-C force-frame-pointers=yes -g" cargo run --release -p kymo-hosted --example flame --
-//! trace kymo flame trace -o flame.svg
+//! export RUSTFLAGS="-C force-frame-pointers=yes -g"
+//! cargo run --release -p kymo-hosted --example flame -- trace
+//! kymo flame trace -o flame.svg
 //! ```
 //!
 //! Without RUSTFLAGS there are no frame pointers. Then have 8 KiB of the stack copied with each

@@ -40,7 +40,8 @@
 //! }
 //!
 //! /// The timer interrupt calls this. Gives the ticks until the next one; `None` if nobody
-//! samples. fn tick(frame: &Frame) -> Option<u64> {
+//! /// samples.
+//! fn tick(frame: &Frame) -> Option<u64> {
 //!     let period = SAMPLER.period();
 //!     if period == 0 {
 //!         return None;

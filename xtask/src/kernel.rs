@@ -12,7 +12,7 @@ use crate::process::{cargo, root, run, target};
 use crate::setup::{AARCH64, RISCV32, RISCV64, Toolchain, X86_64};
 
 /// All kernels by folder, and the programs that one of them carries.
-pub(crate) const ALL: [&str; 7] = [
+pub(crate) const ALL: [&str; 8] = [
     "hello",
     "probes",
     "stress",
@@ -20,10 +20,17 @@ pub(crate) const ALL: [&str; 7] = [
     "demo/user",
     "teaching",
     "guide",
+    ARCEOS,
 ];
 
-/// Folder of the kernel of this name.
+/// The application of ArceOS, and the library for it.
+const ARCEOS: &str = "ports/arceos";
+
+/// Folder of the kernel of this name: below kernels/, but for those of ports.
 pub(crate) fn folder(name: &str) -> PathBuf {
+    if name.starts_with("ports/") {
+        return root().join(name);
+    }
     root().join("kernels").join(name)
 }
 
@@ -66,6 +73,26 @@ fn teaching(toolchain: Toolchain) -> Result<PathBuf> {
     Ok(build("teaching", RISCV64, toolchain)?.join("teaching"))
 }
 
+/// Builds the application of ArceOS. Returns an ELF image that QEMU can load: ArceOS links its image
+/// to virtual addresses only.
+fn arceos(toolchain: Toolchain) -> Result<PathBuf> {
+    let built = target().join("kernels");
+    let mut command = build_command(RISCV64, toolchain);
+    if toolchain == Toolchain::Debian {
+        command.env("CARGO_UNSTABLE_BUILD_STD", "core,alloc");
+    }
+    command
+        .current_dir(folder(ARCEOS))
+        .args(["--locked", "--target", RISCV64, "--target-dir"]);
+    run(command.arg(&built))?;
+    let linked = built.join(RISCV64).join("release/arceos-example");
+    let image = linked.with_extension("elf");
+    let mut objcopy = Command::new("riscv64-unknown-elf-objcopy");
+    objcopy.args(["--change-section-lma", "*-0xffffffc000000000"]);
+    run(objcopy.arg(linked).arg(&image))?;
+    Ok(image)
+}
+
 /// Builds kernels/guide, the code of the guide.
 pub(crate) fn guide(toolchain: Toolchain) -> Result<()> {
     [RISCV64, RISCV32]
@@ -83,7 +110,7 @@ pub(crate) fn images(
         |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
     let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
     type Image<'a> = (&'static str, &'a dyn Fn() -> Result<PathBuf>);
-    let images: [Image<'_>; 21] = [
+    let images: [Image<'_>; 22] = [
         ("KYMO_HELLO", &|| hello(toolchain)),
         ("KYMO_DEMO_RISCV64", &|| demo(RISCV64, toolchain)),
         ("KYMO_DEMO_X86_64", &|| demo(X86_64, toolchain)),
@@ -103,6 +130,7 @@ pub(crate) fn images(
         ("KYMO_MEASURE_RISCV64", &|| measure(RISCV64, toolchain)),
         ("KYMO_MEASURE_RISCV32", &|| measure(RISCV32, toolchain)),
         ("KYMO_MEASURE_AARCH64", &|| measure(AARCH64, toolchain)),
+        ("KYMO_PORT_ARCEOS", &|| arceos(toolchain)),
         ("KYMO_TINY_C", &clib::tiny),
         ("KYMO_FIRMWARE_C", &|| clib::firmware(Firmware::Work)),
         ("KYMO_FIRMWARE_C_OFF", &|| clib::firmware(Firmware::Off)),

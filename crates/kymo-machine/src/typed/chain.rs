@@ -27,7 +27,10 @@ pub(crate) struct KymoChain {
     kernel_callers: Option<FieldAccess>,
     kernel_end: Option<FieldAccess>,
     user_end: Option<FieldAccess>,
-    callchain: FieldAccess,
+    /// `None` where callers are fields.
+    callchain: Option<FieldAccess>,
+    /// `caller_1` and so on: a kernel in C declares its samples itself, and it has no sequences.
+    callers: [Option<FieldAccess>; 8],
 }
 
 /// What `perf data convert --to-ctf` writes.
@@ -114,7 +117,12 @@ impl ChainSource {
                 kernel_callers: field("kernel_callers"),
                 kernel_end: field("kernel_end"),
                 user_end: field("user_end"),
-                callchain: field("callchain")?,
+                callchain: field("callchain"),
+                callers: [
+                    "caller_1", "caller_2", "caller_3", "caller_4", "caller_5", "caller_6",
+                    "caller_7", "caller_8",
+                ]
+                .map(field),
             })));
         }
         let either = |name| field(name).or_else(|| context([name, name]));
@@ -150,11 +158,49 @@ impl ChainSource {
 }
 
 impl KymoChain {
+    /// Of a kernel in C: callers are fields, and the first that is 0 ends the chain.
+    fn read_callers(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> CallChain {
+        let value = |access: &Option<FieldAccess>| event.unsigned(access.as_ref()?);
+        let fields = self.callers.iter().map_while(value);
+        let before = addresses.len();
+        addresses.extend(fields.take_while(|caller| *caller != 0));
+        let is_full = self.callers.iter().flatten().count() == addresses.len() - before;
+        let tid = value(&self.tid);
+        CallChain {
+            of: ChainOf::Sample {
+                period: value(&self.period).unwrap_or(0),
+                missed: value(&self.missed).unwrap_or(0),
+            },
+            tid,
+            mode: match tid {
+                Some(0) => CpuMode::Idle,
+                _ => CpuMode::Kernel,
+            },
+            kernel: ChainPart {
+                len: addresses.len(),
+                first_is_exact: true,
+                end: if is_full {
+                    ChainEnd::Cut
+                } else {
+                    ChainEnd::Complete
+                },
+            },
+            user: ChainPart {
+                len: 0,
+                first_is_exact: false,
+                end: ChainEnd::Absent,
+            },
+        }
+    }
+
     #[inline]
     fn read(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> Option<CallChain> {
         let value = |access: &Option<FieldAccess>| event.unsigned(access.as_ref()?);
         addresses.push(event.unsigned(&self.ip)?);
-        event.append_unsigned(&self.callchain, addresses);
+        let Some(callchain) = &self.callchain else {
+            return Some(self.read_callers(event, addresses));
+        };
+        event.append_unsigned(callchain, addresses);
         let kernel_end = end(value(&self.kernel_end));
         let of = match value(&self.event) {
             Some(id) => ChainOf::EventBefore { id },

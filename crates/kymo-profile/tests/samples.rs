@@ -120,6 +120,48 @@ fn samples_become_stacks_and_counts() {
     assert!(profile.samples.is_empty());
 }
 
+/// What a kernel in C declares: it has no sequences, so each caller is a field.
+mod in_c {
+    pub static EVENTS: kymo::Vocabulary = kymo::vocabulary![Sample];
+    kymo::event! {
+        /// A sample.
+        #[id(1000)]
+        pub struct Sample {
+            /// The interrupted instruction.
+            pub ip: u64,
+            /// The interrupted thread.
+            pub tid: u32,
+            /// The caller.
+            pub caller_1: u64,
+            /// The caller's caller.
+            pub caller_2: u64,
+        }
+    }
+}
+
+#[test]
+fn callers_can_be_fields() {
+    let mut made = Made::of("samples-fields", &in_c::EVENTS);
+    let sample = |tid, callers: [u64; 2]| in_c::Sample {
+        ip: 0x8000_0000,
+        tid,
+        caller_1: callers[0],
+        caller_2: callers[1],
+    };
+    made.event(0, US, sample(5, [0x8000_0110, 0x8000_0210]));
+    made.event(0, 2 * US, sample(5, [0x8000_0110, 0]));
+    // Behind the end there are none, whatever the kernel has put there.
+    made.event(0, 3 * US, sample(5, [0, 0x8000_0210]));
+    made.event(0, 4 * US, sample(0, [0x8000_0110, 0]));
+    let profile = profile(&mut made, Options::default());
+    assert_eq!(
+        profile.folded(By::Nothing),
+        "0x80000000 1\n0x8000010f;0x80000000 1\n0x8000020f;0x8000010f;0x80000000 1\n"
+    );
+    // All fields are full in one of them: there may have been more callers.
+    assert_eq!((profile.totals.idle, profile.totals.cut), (1, 1));
+}
+
 #[test]
 fn what_is_not_in_the_rows_is_counted() {
     let mut made = Made::with_samples("samples-left-out");

@@ -14,7 +14,7 @@ use kymo::ctf::tsdl;
 use kymo::event::Event;
 use kymo::ring::reader::Record;
 use kymo::vocabulary::{ALL, Cpu, SchedSwitch, SchedWakeup, SwitchReason, ThreadState, Tid};
-use kymo::{ChannelKind, Clock};
+use kymo::{ChannelKind, Clock, Vocabulary};
 
 pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
@@ -89,15 +89,20 @@ type ChannelName = &'static str;
 
 impl Made {
     pub fn new(name: &str) -> Made {
-        Made::with(name, false)
+        Made::with(name, false, &ALL)
     }
 
     /// A trace that has a channel of samples too.
     pub fn with_samples(name: &str) -> Made {
-        Made::with(name, true)
+        Made::with(name, true, &ALL)
     }
 
-    fn with(name: &str, samples: bool) -> Made {
+    /// A trace with these events only.
+    pub fn of(name: &str, events: &'static Vocabulary) -> Made {
+        Made::with(name, false, events)
+    }
+
+    fn with(name: &str, samples: bool, events: &'static Vocabulary) -> Made {
         let path = std::env::temp_dir().join(format!("kymo-made-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
@@ -112,7 +117,7 @@ impl Made {
                 samples,
                 counters: kymo::counter::Counters::NONE,
             },
-            &ALL,
+            events,
         )
         .unwrap();
         std::fs::write(path.join("metadata"), metadata).unwrap();

@@ -216,6 +216,7 @@ struct kymo_perf_options {
 
 /* Begins to record. The tables of `config` must stay. Returns the number of channels, from 0 on;
  * each is a file of the trace. */
+#define kymo_start kymo_start_for_header_8481beae /* A library for another one does not link. */
 int32_t kymo_start(const struct kymo_config *config);
 
 /* Copies what is new in a channel to `buffer`: one packet of its file, or a part of the metadata.

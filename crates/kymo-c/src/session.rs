@@ -204,11 +204,11 @@ unsafe fn table<T>(first: *const T, count: u32) -> Option<&'static [T]> {
     Some(unsafe { core::slice::from_raw_parts(first, count as usize) })
 }
 
-/// Begins to record. Returns the number of channels.
+/// Begins to record. Returns the number of channels. C calls it by the name of
+/// [`start`](crate::vocabulary::start).
 ///
 /// # Safety
 /// `config` is null, or a configuration whose tables live for ever.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn kymo_start(config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.
     answer(match unsafe { config.as_ref() } {

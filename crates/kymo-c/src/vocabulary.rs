@@ -5,6 +5,8 @@
 use kymo::ChannelKind;
 use kymo::event::{Declared, Shape};
 
+use crate::session::{CConfig, kymo_start};
+
 /// An event of the vocabulary.
 #[derive(Debug)]
 pub struct Event {
@@ -908,6 +910,17 @@ pub static VOCABULARY: &[Event] = &[
 "#,
     },
 ];
+
+/// [`kymo_start`], by the name that this header has for it: with another one nothing
+/// links.
+///
+/// # Safety
+/// As there.
+#[unsafe(export_name = "kymo_start_for_header_8481beae")]
+pub unsafe extern "C" fn start(config: *const CConfig) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { kymo_start(config) }
+}
 
 /// What whoever writes the trace inserts where a clock stepped back, in each channel.
 pub const CLOCK_STEPS: &str = r#"event {

@@ -309,6 +309,29 @@ fn the_header_compiles_alone() {
     }
 }
 
+/// Offsets and numbers of the one are in the other: where they could differ, nothing links.
+#[test]
+fn a_header_of_another_version_does_not_link() {
+    let folder = scratch("version");
+    let header = fs::read_to_string(here("include/kymo.h")).unwrap();
+    let name = generator::start();
+    let other = format!("{}z", &name[..name.len() - 1]);
+    let link = |name: &str, text: &str| {
+        fs::write(folder.join("kymo.h"), text).unwrap();
+        let program = folder.join(name);
+        let mut link = Command::new("cc");
+        link.arg("-I").arg(&folder).arg(here("tests/c/small.c"));
+        link.args(["-x", "none"]).arg(library());
+        let output = link.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(program);
+        let output = output.output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        (output.status.success(), text)
+    };
+    assert_eq!(link("same", &header), (true, String::new()));
+    let (linked, text) = link("other", &header.replace(&name, &other));
+    assert!(!linked && text.contains(&other), "{text}");
+}
+
 /// The names that an object refers to.
 fn symbols(object: &Path) -> String {
     String::from_utf8(run(Command::new("nm").arg(object)).stdout).unwrap()

@@ -470,7 +470,24 @@ pub fn header() -> String {
         assert!(out.contains(mark), "{mark}");
         out = out.replace(mark, &text);
     }
-    out
+    let stamp = stamp(&out);
+    out.replace(STAMP, &stamp)
+}
+
+const STAMP: &str = "@STAMP@";
+
+/// A number for this version of the header: FNV-1a of its text, 32 bits.
+fn stamp(header: &str) -> String {
+    assert!(header.contains(STAMP));
+    let step = |sum: u32, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    format!("{:08x}", header.bytes().fold(0x811c_9dc5, step))
+}
+
+/// The name by which this version of the header calls `kymo_start`.
+pub fn start() -> String {
+    let header = header();
+    let (_, rest) = header.split_once("#define kymo_start ").unwrap();
+    rest.split_whitespace().next().unwrap().to_owned()
 }
 
 /// The library's table of the vocabulary.
@@ -515,7 +532,16 @@ pub fn table() -> String {
         .concat();
     write!(
         out,
-        "];\n\n/// What whoever writes the trace inserts where a clock stepped back, in each \
+        "];\n\n/// [`kymo_start`], by the name that this header has for it: with another one nothing\n/// links.\n///\n/// # Safety\n/// As there.\n\
+         #[unsafe(export_name = \"{}\")]\n\
+         pub unsafe extern \"C\" fn start(config: *const CConfig) -> i32 {{\n    \
+         // SAFETY: the caller's promise.\n    unsafe {{ kymo_start(config) }}\n}}\n\n",
+        start()
+    )
+    .unwrap();
+    write!(
+        out,
+        "/// What whoever writes the trace inserts where a clock stepped back, in each \
          channel.\npub const CLOCK_STEPS: &str = r#\"{steps}\"#;\n"
     )
     .unwrap();
@@ -535,6 +561,8 @@ const TABLE_HEAD: &str = r#"//! The vocabulary as texts and numbers, so that the
 
 use kymo::ChannelKind;
 use kymo::event::{Declared, Shape};
+
+use crate::session::{CConfig, kymo_start};
 
 /// An event of the vocabulary.
 #[derive(Debug)]

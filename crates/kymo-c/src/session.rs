@@ -183,15 +183,29 @@ fn streams(cpus: u32) -> Option<*mut Streams> {
     Some(memory().wrapping_add(at).cast())
 }
 
+/// The stream of a channel, opened where it is read for the first time: a kernel that leaves the
+/// reading to the host is linked without a reader.
+///
 /// # Safety
 /// `start` has found room for the streams of the session, and wrote them; the caller has claimed
 /// the session.
-unsafe fn stream(cpus: u32, cpu: u32, kind: ChannelKind) -> Option<&'static mut Stream> {
+unsafe fn stream(
+    session: &Session<Port>,
+    cpu: u32,
+    kind: ChannelKind,
+) -> Option<&'static mut Stream> {
     let index = usize::from(kind == ChannelKind::Events);
-    let first = streams(cpus)?;
+    let first = streams(session.channels().cpus)?;
     // SAFETY: the caller's promise: nobody else has a reference.
     let streams = unsafe { &mut *first.wrapping_add(cpu as usize) };
-    streams.get_mut(index)?.as_mut()
+    let stream = streams.get_mut(index)?;
+    if stream.is_none() {
+        let live = session.live();
+        let region = Region::open(&live).ok()?;
+        let (reader, header) = (region.channel(&live, cpu, kind).ok()?, region.header());
+        *stream = Some(Stream::new(reader, header.uuid, header.clock_start));
+    }
+    stream.as_mut()
 }
 
 /// # Safety
@@ -324,8 +338,11 @@ unsafe fn start(config: &CConfig) -> Result<usize, Refusal> {
         .map(|event| event.words)
         .max()
         .unwrap_or(0);
-    // SAFETY: the streams lie behind the region, and nobody has claimed the session but this call.
-    unsafe { open_streams(&session, first, channels) }.ok_or(Refusal::Invalid)?;
+    for cpu in 0..cpus as usize {
+        // SAFETY: the streams lie behind the region, and nobody has claimed the session but this
+        // call. What an earlier session left needs no drop.
+        unsafe { first.wrapping_add(cpu).write([None, None]) };
+    }
     *claim.get() = Some(Open {
         session,
         events,
@@ -375,28 +392,6 @@ fn open(ring: &Config, events: &Events, len: usize) -> Result<Session<Port>, Ref
     })
 }
 
-/// # Safety
-/// There is room for the streams of all CPUs at `first`, which nobody uses.
-unsafe fn open_streams(
-    session: &Session<Port>,
-    first: *mut Streams,
-    channels: ChannelSet,
-) -> Option<()> {
-    let live = session.live();
-    let region = Region::open(&live).ok()?;
-    let header = region.header();
-    for cpu in 0..channels.cpus {
-        let open = |kind| {
-            let reader = region.channel(&live, cpu, kind).ok()?;
-            Some(Stream::new(reader, header.uuid, header.clock_start))
-        };
-        let streams = [open(ChannelKind::Names), open(ChannelKind::Events)];
-        // SAFETY: the caller's promise. What an earlier session left needs no drop.
-        unsafe { first.wrapping_add(cpu as usize).write(streams) };
-    }
-    Some(())
-}
-
 /// Runs a call on the session.
 fn with(call: impl FnOnce(&mut Open) -> Result<usize, Refusal>) -> i32 {
     answer(match OPEN.claim() {
@@ -444,7 +439,7 @@ fn read(open: &mut Open, channel: u32, buffer: &mut [u32]) -> Result<usize, Refu
         ChannelId::Cpu(cpu, kind) => (cpu, kind),
     };
     // SAFETY: a session is open, and claimed.
-    let stream = unsafe { stream(channels.cpus, cpu, kind) }.ok_or(Refusal::Invalid)?;
+    let stream = unsafe { stream(&open.session, cpu, kind) }.ok_or(Refusal::Invalid)?;
     let view = open.view();
     let live = open.session.live();
     let consumes = stream.reader().is_consumed_by(Consumer::Kernel);
@@ -598,10 +593,9 @@ pub unsafe extern "C" fn kymo_counts(counts: *mut Counts) -> i32 {
             discarded: 0,
         };
         let live = open.session.live();
-        let cpus = open.session.channels().cpus;
-        for cpu in 0..cpus {
+        for cpu in 0..open.session.channels().cpus {
             // SAFETY: a session is open, and claimed.
-            let stream = unsafe { stream(cpus, cpu, ChannelKind::Events) };
+            let stream = unsafe { stream(&open.session, cpu, ChannelKind::Events) };
             let reader = stream.ok_or(Refusal::Invalid)?.reader();
             let (retained, overwritten) = reader
                 .events(&live, open.view())

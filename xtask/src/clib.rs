@@ -156,11 +156,20 @@ pub(crate) fn gcc(folder: &Path) -> Command {
 
 /// Builds kernels/tiny-c, a kernel in C for RV32. Returns its ELF image.
 pub(crate) fn tiny() -> Result<PathBuf> {
+    tiny_of("tiny-c", "main.c")
+}
+
+/// Builds another program of kernels/tiny-c, which only records.
+pub(crate) fn recorder() -> Result<PathBuf> {
+    tiny_of("tiny-c-recorder", "recorder.c")
+}
+
+fn tiny_of(name: &str, main: &str) -> Result<PathBuf> {
     let archive = build(RISCV32, true)?;
-    let image = target().join("clib/tiny-c");
+    let image = target().join("clib").join(name);
     let mut gcc = gcc(&folder("tiny-c"));
     run(gcc
-        .args(["start.s", "main.c"])
+        .args(["start.s", main])
         .arg(archive)
         .arg("-o")
         .arg(&image))?;

@@ -110,7 +110,7 @@ pub(crate) fn images(
         |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
     let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
     type Image<'a> = (&'static str, &'a dyn Fn() -> Result<PathBuf>);
-    let images: [Image<'_>; 22] = [
+    let images: [Image<'_>; 23] = [
         ("KYMO_HELLO", &|| hello(toolchain)),
         ("KYMO_DEMO_RISCV64", &|| demo(RISCV64, toolchain)),
         ("KYMO_DEMO_X86_64", &|| demo(X86_64, toolchain)),
@@ -132,6 +132,7 @@ pub(crate) fn images(
         ("KYMO_MEASURE_AARCH64", &|| measure(AARCH64, toolchain)),
         ("KYMO_PORT_ARCEOS", &|| arceos(toolchain)),
         ("KYMO_TINY_C", &clib::tiny),
+        ("KYMO_TINY_C_RECORDER", &clib::recorder),
         ("KYMO_FIRMWARE_C", &|| clib::firmware(Firmware::Work)),
         ("KYMO_FIRMWARE_C_OFF", &|| clib::firmware(Firmware::Off)),
         ("KYMO_FIRMWARE_C_TRACE_SCHED", &|| {

@@ -110,7 +110,7 @@ pub(crate) fn images(
         |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
     let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
     type Image<'a> = (&'static str, &'a dyn Fn() -> Result<PathBuf>);
-    let images: [Image<'_>; 23] = [
+    let images: [Image<'_>; 25] = [
         ("KYMO_HELLO", &|| hello(toolchain)),
         ("KYMO_DEMO_RISCV64", &|| demo(RISCV64, toolchain)),
         ("KYMO_DEMO_X86_64", &|| demo(X86_64, toolchain)),
@@ -139,6 +139,8 @@ pub(crate) fn images(
             clib::firmware(Firmware::TraceSched)
         }),
         ("KYMO_PORT_FREERTOS", &port_kernels::freertos),
+        ("KYMO_PORT_ZEPHYR", &|| port_kernels::zephyr(false)),
+        ("KYMO_PORT_ZEPHYR_LATER", &|| port_kernels::zephyr(true)),
         ("KYMO_STRESS_RISCV64", &|| stress(RISCV64)),
         ("KYMO_STRESS_RISCV32", &|| stress(RISCV32)),
         ("KYMO_STRESS_X86_64", &|| stress(X86_64)),

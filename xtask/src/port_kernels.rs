@@ -65,3 +65,22 @@ pub(crate) fn freertos() -> Result<PathBuf> {
         .arg(&image))?;
     Ok(image)
 }
+
+/// Builds ports/zephyr with its example: a schedule on a stand-in for Zephyr 3.7.0, or for a later
+/// release. Returns its ELF image.
+pub(crate) fn zephyr(is_later: bool) -> Result<PathBuf> {
+    let name = if is_later { "zephyr-later" } else { "zephyr" };
+    let image = target().join("clib").join(name);
+    let mut gcc = gcc(&root().join("ports/zephyr/example"));
+    if is_later {
+        gcc.arg("-DLATER");
+    }
+    gcc.args(["-g", "-I", "include", "-imacros", "include/autoconf.h"])
+        .args(["start.s", "main.c", "kernel.c", "printk.c"])
+        .args(["../kymo_zephyr.c", "../kymo_port.c"]);
+    run(gcc
+        .arg(build(RISCV32, true)?)
+        .args(["-lgcc", "-o"])
+        .arg(&image))?;
+    Ok(image)
+}

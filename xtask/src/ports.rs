@@ -133,7 +133,7 @@ fn count_file(path: &Path, text: &str, marked: bool) -> Result<usize> {
 enum Language {
     C,
     Rust,
-    /// TOML, CMake, Kconfig, Make: `#` begins a comment.
+    /// TOML, YAML, CMake, Kconfig, Make: `#` begins a comment.
     Hash,
 }
 
@@ -144,7 +144,7 @@ impl Language {
         Ok(match (&*extension, &*stem) {
             ("c" | "h" | "S" | "ld", _) => Language::C,
             ("rs", _) => Language::Rust,
-            ("toml" | "conf" | "cmake" | "mk", _)
+            ("toml" | "yml" | "conf" | "cmake" | "mk", _)
             | (_, "Kconfig" | "Makefile" | "CMakeLists.txt") => Language::Hash,
             _ => {
                 bail!("how comments are written in {stem} is not known: add it to xtask's ports.rs")

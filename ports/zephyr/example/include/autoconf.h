@@ -1,0 +1,17 @@
+/* What Kconfig would make of kymo.conf, for a processor like QEMU's virt; with LATER, for one whose
+ * counter of cycles has 32 bits. */
+#define CONFIG_RISCV 1
+#define CONFIG_RISCV_MCAUSE_EXCEPTION_MASK 0x7FFFFFFF
+#ifndef LATER
+#define CONFIG_TIMER_HAS_64BIT_CYCLE_COUNTER 1
+#endif
+#define CONFIG_SYS_CLOCK_HW_CYCLES_PER_SEC 1000000
+#define CONFIG_NUM_PREEMPT_PRIORITIES 15
+#define CONFIG_THREAD_NAME 1
+#define CONFIG_THREAD_MAX_NAME_LEN 32
+#define CONFIG_THREAD_MONITOR 1
+#define CONFIG_THREAD_ABORT_HOOK 1
+#define CONFIG_TRACING 1
+#define CONFIG_TRACING_USER 1
+#define CONFIG_KYMO 1
+#define CONFIG_KYMO_MEMORY 65536

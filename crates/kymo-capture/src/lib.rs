@@ -27,6 +27,8 @@ pub mod framed;
 #[cfg(feature = "machines")]
 pub mod frames;
 #[cfg(feature = "machines")]
+mod gdb;
+#[cfg(feature = "machines")]
 pub mod locate;
 #[cfg(feature = "machines")]
 mod packet_header;

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use kymo::ring::reader::View;
 
 use crate::framed::Received;
-use crate::source::{self, PortSource, Progress, RttLine, Source};
+use crate::source::{self, PortSource, Probe, Progress, RttLine, Source};
 
 /// Where the frames come from.
 #[derive(Clone, Copy, Debug)]
@@ -29,14 +30,28 @@ pub enum Line<'a> {
         /// The address of its first byte.
         base: Option<u64>,
     },
+    /// An RTT up-buffer behind a debug probe: see [`Probe::connect`] and [`RttLine::behind`].
+    RttGdb {
+        /// The probe's server, `HOST:PORT`.
+        server: &'a str,
+        /// The addresses where the block may be.
+        ranges: &'a [Range<u64>],
+        /// The time between two halts, if the server reads memory only of a halted machine.
+        halt_every: Option<Duration>,
+        /// The time limit for each of the server's answers.
+        patience: Duration,
+    },
     /// A file that is complete, such as one written by semihosting.
     File(&'a Path),
 }
 
 impl Line<'_> {
-    fn path(&self) -> &Path {
+    fn name(&self) -> String {
         match self {
-            Line::Serial { path, .. } | Line::Rtt { path, .. } | Line::File(path) => path,
+            Line::Serial { path, .. } | Line::Rtt { path, .. } | Line::File(path) => {
+                path.display().to_string()
+            }
+            Line::RttGdb { server, .. } => (*server).to_owned(),
         }
     }
 }
@@ -62,6 +77,12 @@ pub enum Error {
     /// Another program reads this RAM file.
     #[error("another program reads {path}; an up-buffer has one reader")]
     Taken {
+        /// The file.
+        path: String,
+    },
+    /// The kernel's file does not say where its memory is.
+    #[error("{path} is not an ELF file with a symbol _SEGGER_RTT or writable memory")]
+    NoMemory {
         /// The file.
         path: String,
     },
@@ -92,7 +113,7 @@ impl Error {
             },
             Error::NotAFile { .. } => io::ErrorKind::InvalidInput,
             Error::Taken { .. } => io::ErrorKind::Other,
-            Error::Nothing { .. } => io::ErrorKind::InvalidData,
+            Error::Nothing { .. } | Error::NoMemory { .. } => io::ErrorKind::InvalidData,
             Error::Source(error) => error.kind(),
         }
     }
@@ -102,13 +123,14 @@ impl Error {
         match self {
             Error::Source(error) => error.advice(),
             Error::Taken { .. } => Some("end the other one first"),
+            Error::NoMemory { .. } => Some("give the kernel's file, or the address with --base"),
             Error::Open { .. } | Error::NotAFile { .. } | Error::Nothing { .. } => None,
         }
     }
 }
 
 /// Why receiving ended, as a sentence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The kernel has sent the end of its trace.
     Closed,
@@ -120,6 +142,8 @@ pub enum Ending {
     Duration,
     /// The time limit elapsed.
     TimeLimit,
+    /// The debug probe's server has failed, in this way.
+    Failed(String),
 }
 
 impl std::fmt::Display for Ending {
@@ -130,6 +154,7 @@ impl std::fmt::Display for Ending {
             Ending::Interrupted => "the recording was interrupted",
             Ending::Duration => "the requested duration elapsed",
             Ending::TimeLimit => "the time limit elapsed",
+            Ending::Failed(how) => how,
         })
     }
 }
@@ -161,36 +186,53 @@ pub fn receive(
     options: &Options<'_>,
     progress: impl FnMut(Progress),
 ) -> Result<(Received, Ending), Error> {
-    let path = options.line.path();
     let open = |source| Error::Open {
-        path: path.display().to_string(),
+        path: options.line.name(),
         source,
     };
     match options.line {
         Line::Serial { path, baud } => {
             let line = source::open_serial(path, baud).map_err(open)?;
-            drain(options, PortSource::new(line, options.out), progress)
+            let source = PortSource::new(line, options.out).of_running();
+            drain(options, source, progress)
         }
         Line::Rtt { path, base } => {
+            check_file(path).map_err(open)??;
             let line = RttLine::open(path, base).map_err(|error| match error.kind() {
                 io::ErrorKind::ResourceBusy => Error::Taken {
                     path: path.display().to_string(),
                 },
                 _ => open(error),
             })?;
-            drain(options, PortSource::one_way(line, options.out), progress)
+            let source = PortSource::one_way(line, options.out).of_running();
+            drain(options, source, progress)
+        }
+        Line::RttGdb {
+            server,
+            ranges,
+            halt_every,
+            patience,
+        } => {
+            let probe = Probe::connect(server, patience, halt_every).map_err(open)?;
+            let line = RttLine::behind(probe, ranges.to_vec());
+            let source = PortSource::one_way(line, options.out).of_running();
+            drain(options, source, progress)
         }
         Line::File(path) => {
-            // A FIFO would make `open` wait for its writer.
-            if !fs::metadata(path).map_err(open)?.is_file() {
-                return Err(Error::NotAFile {
-                    path: path.display().to_string(),
-                });
-            }
+            check_file(path).map_err(open)??;
             let line = File::open(path).map_err(open)?;
             drain(options, PortSource::one_way(line, options.out), progress)
         }
     }
+}
+
+/// Refuses what is no file: a FIFO would make `open` wait for its writer, and a device may have no
+/// end.
+fn check_file(path: &Path) -> io::Result<Result<(), Error>> {
+    let is_file = fs::metadata(path)?.is_file();
+    Ok(is_file.then_some(()).ok_or_else(|| Error::NotAFile {
+        path: path.display().to_string(),
+    }))
 }
 
 fn drain<L: Read + Write>(
@@ -209,11 +251,16 @@ fn drain<L: Read + Write>(
             begun.get_or_insert_with(Instant::now);
         }
         let interrupted = options.interrupted.swap(false, Relaxed);
-        let ending = match asked {
+        let ending = match &asked {
             _ if source.is_complete() => Ending::Closed,
-            _ if source.has_ended() => Ending::LineEnded,
+            _ if source.has_ended() => match (options.line, source.failure()) {
+                (Line::RttGdb { .. }, Some(error)) => Ending::Failed(error.to_string()),
+                _ => Ending::LineEnded,
+            },
             _ if late(options.timeout, started) => Ending::TimeLimit,
-            Some((ending, since)) if interrupted || late(Some(options.grace), since) => ending,
+            Some((ending, since)) if interrupted || late(Some(options.grace), *since) => {
+                ending.clone()
+            }
             Some(_) => return Ok(None),
             None if interrupted => Ending::Interrupted,
             None if begun.is_some_and(|begun| late(options.duration, begun)) => Ending::Duration,
@@ -231,16 +278,53 @@ fn drain<L: Read + Write>(
     if received.flags.is_none() && received.bytes == 0 {
         return Err(Error::Nothing {
             ending,
-            path: options.line.path().display().to_string(),
+            path: options.line.name(),
             advice: match options.line {
                 Line::Serial { .. } => "check the device, its speed, and that the kernel sends",
                 Line::Rtt { .. } => {
                     "check that the kernel has an up-buffer named Kymo in this memory, and give \
                      --base if the block is not one of Kymo's own"
                 }
+                Line::RttGdb { .. } => {
+                    "check that the kernel has an up-buffer named Kymo, and that --kernel or \
+                     --base says where its block is"
+                }
                 Line::File(_) => "check that the kernel has written it with kymo::transport",
             },
         });
     }
     Ok((received, ending))
+}
+
+/// Where in memory the RTT block of the kernel `elf` may be: at its symbol `_SEGGER_RTT`, or else
+/// anywhere in its writable segments.
+///
+/// # Errors
+/// [`Error::Open`] and [`Error::NoMemory`].
+pub fn rtt_ranges(elf: &Path) -> Result<Vec<Range<u64>>, Error> {
+    use object::elf::PF_W;
+    use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags};
+    let wrong = || Error::NoMemory {
+        path: elf.display().to_string(),
+    };
+    let bytes = fs::read(elf).map_err(|source| Error::Open {
+        path: elf.display().to_string(),
+        source,
+    })?;
+    let file = object::File::parse(&*bytes).map_err(|_| wrong())?;
+    let is_block = |symbol: &object::Symbol<'_, '_>| {
+        symbol.is_definition() && symbol.name() == Ok("_SEGGER_RTT")
+    };
+    if let Some(block) = file.symbols().find(is_block) {
+        return Ok(vec![block.address()..block.address().saturating_add(4)]);
+    }
+    let ranges = file.segments().filter_map(|segment| {
+        let SegmentFlags::Elf { p_flags } = segment.flags() else {
+            return None;
+        };
+        let range = segment.address()..segment.address().saturating_add(segment.size());
+        (p_flags & PF_W != 0 && !range.is_empty()).then_some(range)
+    });
+    let ranges: Vec<_> = ranges.collect();
+    (!ranges.is_empty()).then_some(ranges).ok_or_else(wrong)
 }

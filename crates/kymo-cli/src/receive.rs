@@ -1,7 +1,9 @@
-//! `kymo record` of a kernel that sends its trace itself: over a serial line, in an RTT up-buffer,
-//! or into a file.
+//! `kymo record` of a kernel that sends its trace itself: over a serial line, in an RTT up-buffer
+//! (in a file or behind a debug probe), or into a file.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kymo_capture::receive::{self, Ending, Line, Options};
 
@@ -13,6 +15,8 @@ use crate::summary;
 
 /// Bits a second of a serial line whose speed is not given.
 const BAUD: u32 = 115_200;
+/// Time limit for each answer of a debug probe's server.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What makes and configures a machine, which is not kymo's here.
 #[rustfmt::skip]
@@ -32,39 +36,111 @@ pub struct Lines {
     /// machine's memory.
     #[arg(long, value_name = "RAMFILE", conflicts_with_all = others("rtt"))]
     rtt: Option<PathBuf>,
-    /// Address of the RAM file's first byte, for RTT blocks that are not Kymo's own.
-    #[arg(long, requires = "rtt", value_parser = address)]
-    base: Option<u64>,
+    /// Record what a running kernel puts into its RTT up-buffer named `Kymo`, through a debug
+    /// probe: the address of OpenOCD's, J-Link's, probe-rs's or QEMU's server for GDB.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = others("rtt_gdb"))]
+    rtt_gdb: Option<String>,
+    /// With --rtt, the address of the file's first byte, for RTT blocks that are not Kymo's own.
+    /// With --rtt-gdb, the address of the RTT block; with a length, where to look for it.
+    #[arg(long, value_name = "ADDR[:LEN]", value_parser = base)]
+    base: Option<Base>,
+    /// With --rtt-gdb, look for the RTT block where this ELF file has the symbol `_SEGGER_RTT`,
+    /// or else in its writable memory.
+    #[arg(id = "elf", long = "kernel", value_name = "ELF", requires = "rtt_gdb")]
+    #[arg(conflicts_with = "base")]
+    elf: Option<PathBuf>,
+    /// With --rtt-gdb, halt the machine this often to read its memory: for servers that cannot
+    /// while it runs, such as those of QEMU and probe-rs.
+    #[arg(long, value_name = "MS", requires = "rtt_gdb")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    halt_every: Option<u64>,
     /// Read what a kernel has written into this file, by semihosting for instance.
     #[arg(long, value_name = "FILE", conflicts_with_all = others("file"))]
     file: Option<PathBuf>,
+}
+
+/// An address, and the bytes from there on, if given.
+#[derive(Clone, Copy, Debug)]
+struct Base {
+    address: u64,
+    len: Option<u64>,
+}
+
+/// Parses `ADDR[:LEN]`.
+fn base(text: &str) -> Result<Base, String> {
+    let Some((first, len)) = text.split_once(':') else {
+        let (address, len) = (address(text)?, None);
+        return Ok(Base { address, len });
+    };
+    let wrong = |_| "expected an address and a length, such as 0x20000000:0x8000".to_owned();
+    let (address, len) = (address(first).map_err(wrong)?, address(len).map_err(wrong)?);
+    // More would take a probe hours.
+    if !(4..=1 << 30).contains(&len) || address.checked_add(len).is_none() {
+        return Err("the length must be 4 bytes to 1 GiB, within the address space".to_owned());
+    }
+    let len = Some(len);
+    Ok(Base { address, len })
 }
 
 /// The options that make no sense with this one.
 fn others(line: &str) -> Vec<&'static str> {
     let own: &[&str] = match line {
         "rtt" => &["rtt", "base"],
+        "rtt_gdb" => &["rtt_gdb", "base", "elf", "halt_every"],
         _ => &[line],
     };
-    let lines = ["serial", "rtt", "base", "file"].into_iter();
+    let lines = [
+        "serial",
+        "rtt",
+        "rtt_gdb",
+        "base",
+        "elf",
+        "halt_every",
+        "file",
+    ]
+    .into_iter();
     let others = lines.filter(|name| !own.contains(name));
     MACHINE.into_iter().chain(others).collect()
 }
 
 impl Lines {
-    /// The line, if one is given.
-    fn line(&self) -> Result<Option<Line<'_>>, Usage> {
-        Ok(match self {
-            Lines {
-                serial: Some(path), ..
-            } => Some(serial(path)?),
-            Lines {
-                rtt: Some(path), ..
-            } => Some(Line::Rtt {
-                path,
-                base: self.base,
-            }),
-            Lines { file, .. } => file.as_deref().map(Line::File),
+    /// Where the block of the machine behind a probe may be.
+    fn ranges(&self) -> anyhow::Result<Vec<Range<u64>>> {
+        if let Some(elf) = &self.elf {
+            return Ok(receive::rtt_ranges(elf)?);
+        }
+        let Some(Base { address, len }) = self.base else {
+            let what = "--rtt-gdb has to know where to look for the RTT block; give --kernel ELF, \
+                        or --base ADDR[:LEN], such as --base 0x20000000:0x8000";
+            return Err(Usage(what.to_owned()).into());
+        };
+        Ok(vec![address..address.saturating_add(len.unwrap_or(4))])
+    }
+
+    /// The line, if one is given. `ranges` is for where to look for a block.
+    fn line<'a>(&'a self, ranges: &'a mut Vec<Range<u64>>) -> anyhow::Result<Option<Line<'a>>> {
+        Ok(if let Some(path) = &self.serial {
+            Some(serial(path)?)
+        } else if let Some(path) = &self.rtt {
+            if self.base.is_some_and(|base| base.len.is_some()) {
+                let what = "--base has no length with --rtt; the whole file is looked through";
+                return Err(Usage(what.to_owned()).into());
+            }
+            let base = self.base.map(|base| base.address);
+            Some(Line::Rtt { path, base })
+        } else if let Some(server) = &self.rtt_gdb {
+            *ranges = self.ranges()?;
+            Some(Line::RttGdb {
+                server,
+                ranges,
+                halt_every: self.halt_every.map(Duration::from_millis),
+                patience: PATIENCE,
+            })
+        } else if self.base.is_some() && self.file.is_none() {
+            let what = "--base needs --rtt or --rtt-gdb".to_owned();
+            return Err(Usage(what).into());
+        } else {
+            self.file.as_deref().map(Line::File)
         })
     }
 }
@@ -94,7 +170,8 @@ pub fn run(
     out: &Path,
     limits: impl FnOnce(&mut Options<'_>),
 ) -> anyhow::Result<Option<Code>> {
-    let Some(line) = lines.line()? else {
+    let mut ranges = Vec::new();
+    let Some(line) = lines.line(&mut ranges)? else {
         return Ok(None);
     };
     let made = create_directory(out, OTHER_OUT)?;
@@ -103,7 +180,7 @@ pub fn run(
         out,
         duration: None,
         timeout: None,
-        grace: std::time::Duration::ZERO,
+        grace: Duration::ZERO,
         interrupted: watch_interrupts()?,
     };
     limits(&mut options);
@@ -130,7 +207,7 @@ pub fn run(
         );
     }
     Ok(Some(match ending {
-        Ending::TimeLimit => Code::Findings,
+        Ending::TimeLimit | Ending::Failed(_) => Code::Findings,
         _ if received.is_whole() => Code::Ok,
         _ => Code::Findings,
     }))

@@ -222,7 +222,7 @@ impl From<Way> for Via {
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The kernel, an ELF file; omit it to give a QEMU command after `--`.
-    #[arg(required_unless_present_any = ["command", "serial", "rtt", "file"])]
+    #[arg(required_unless_present_any = ["command", "serial", "rtt", "rtt_gdb", "file"])]
     #[arg(conflicts_with = "command")]
     kernel: Option<PathBuf>,
     /// The new trace directory.

@@ -15,6 +15,7 @@ use kymo::transport::{Sender, Sink, WhenFull};
 use kymo::vocabulary::{SwitchReason, ThreadState};
 use kymo::wire::{self, HEADER_LEN, Kind, Open};
 use made::{MS, Made};
+use rustix::termios::{ControlModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 
 const FILES: [&str; 3] = ["metadata", "names_0", "events_0"];
 
@@ -173,11 +174,9 @@ fn an_rtt_buffer_in_a_ram_file_is_emptied() {
     assert!(fs::read(&file).unwrap() == emptied);
 }
 
-#[test]
-fn a_serial_line_is_read_and_asked_to_stop() {
+/// A pseudo-terminal: the device's side, the kernel's side, and the device's name.
+fn terminal() -> (fs::File, fs::File, String) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    let kernel = Kernel::new("serial");
-    let sent = kernel.sent();
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
@@ -191,14 +190,54 @@ fn a_serial_line_is_read_and_asked_to_stop() {
         .write(true)
         .open(&name)
         .unwrap();
-    let mut mode = rustix::termios::tcgetattr(&line).unwrap();
+    let mut mode = tcgetattr(&line).unwrap();
     mode.make_raw();
-    rustix::termios::tcsetattr(&line, rustix::termios::OptionalActions::Now, &mode).unwrap();
+    // Not what kymo sets, but nothing that changes what is sent.
+    mode.set_speed(9600).unwrap();
+    mode.control_modes |= ControlModes::HUPCL;
+    mode.special_codes[SpecialCodeIndex::VTIME] = 3;
+    tcsetattr(&line, OptionalActions::Now, &mode).unwrap();
+    (line, terminal.into(), name)
+}
 
+/// The line's settings.
+fn settings(line: &fs::File) -> String {
+    let mode = tcgetattr(line).unwrap();
+    assert_eq!(mode.special_codes[SpecialCodeIndex::VTIME], 3);
+    format!("{mode:?}")
+}
+
+#[test]
+fn an_interrupted_recording_puts_the_line_back() {
+    let kernel = Kernel::new("interrupted");
+    let (line, _terminal, name) = terminal();
+    let before = settings(&line);
+    let speed = format!("{name}:57600");
+    let kymo = kernel.record(&["--serial", &speed]).spawn().unwrap();
+    while tcgetattr(&line).unwrap().output_speed() != 57600 {
+        std::thread::yield_now();
+    }
+    let process = rustix::process::Pid::from_child(&kymo);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    let output = kymo.wait_with_output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{message}");
+    assert!(
+        message.contains("the recording was interrupted, and no frame"),
+        "{message}"
+    );
+    assert_eq!(settings(&line), before);
+}
+
+#[test]
+fn a_serial_line_is_read_and_asked_to_stop() {
+    let kernel = Kernel::new("serial");
+    let sent = kernel.sent();
+    let (line, mut terminal, name) = terminal();
+    let before = settings(&line);
     let speed = format!("{name}:921600");
     let arguments = ["--serial", &speed, "--duration", "0.01", "--grace", "60"];
     let kymo = kernel.record(&arguments).spawn().unwrap();
-    let mut terminal = fs::File::from(terminal);
     let close = sent.len() - HEADER_LEN - 48;
     terminal
         .write_all(b"console text before the trace")
@@ -208,10 +247,11 @@ fn a_serial_line_is_read_and_asked_to_stop() {
     let mut asked = [0; HEADER_LEN];
     terminal.read_exact(&mut asked).unwrap();
     assert_eq!(asked, wire::header(Kind::Stop, 0, 0, b""));
-    let speed = rustix::termios::tcgetattr(&line).unwrap().output_speed();
+    let speed = tcgetattr(&line).unwrap().output_speed();
     terminal.write_all(&sent[close..]).unwrap();
     let output = kymo.wait_with_output().unwrap();
     assert_eq!(speed, 921_600);
+    assert_eq!(settings(&line), before);
     // The report counts the text among the damage.
     let message = String::from_utf8(output.stderr.clone()).unwrap();
     assert!(
@@ -233,7 +273,45 @@ fn what_cannot_be_received_is_refused_in_a_sentence() {
     fs::write(&file, vec![b'x'; 5000]).unwrap();
     let file = text(&file);
     let missing = format!("{folder}/missing");
-    let cases: [(&[&str], i32, &str); 12] = [
+    let [gdb, elf] = ["--rtt-gdb", "--kernel"];
+    let nobody = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().to_string()
+    };
+    let cases: [(&[&str], i32, &str); 25] = [
+        (&[gdb, &nobody], 2, "where to look for the RTT block"),
+        (
+            &[gdb, &nobody, elf, file, "--base", "0"],
+            2,
+            "cannot be used with",
+        ),
+        (&[gdb, &nobody, elf, file], 3, "is not an ELF file with"),
+        (&[gdb, &nobody, elf, &missing], 3, "cannot receive from"),
+        (&[gdb, &nobody, "--base", "0:3"], 2, "4 bytes to 1 GiB"),
+        (
+            &[gdb, &nobody, "--base", "0:x"],
+            2,
+            "an address and a length",
+        ),
+        (&[gdb, "localhost", "--base", "0"], 2, "expected HOST:PORT"),
+        (
+            &[gdb, &nobody, "--base", "0x20000000:64"],
+            4,
+            "Connection refused",
+        ),
+        (
+            &["--rtt", file, "--base", "0:64"],
+            2,
+            "no length with --rtt",
+        ),
+        (
+            &["--rtt", file, "--halt-every", "5"],
+            2,
+            "cannot be used with",
+        ),
+        (&["--base", "0", "my-kernel"], 2, "--base needs --rtt"),
+        (&["--rtt", "/dev/zero"], 2, "is not a file"),
+        (&["--file", "/dev/urandom"], 2, "is not a file"),
         (&["--file", file, "--rtt", file], 2, "cannot be used with"),
         (&["--serial", file, "my-kernel"], 2, "cannot be used with"),
         (&["--file", file, "--rolling"], 2, "cannot be used with"),

@@ -8,6 +8,7 @@ mod image;
 mod mapping;
 mod memory;
 mod port;
+mod probe;
 mod rtt;
 #[cfg(unix)]
 mod serial;
@@ -24,7 +25,8 @@ use crate::region::TraceError;
 pub use image::ImageSource;
 pub use memory::{MemoryOutcome, MemorySource};
 pub use port::PortSource;
-pub use rtt::RttLine;
+pub use probe::Probe;
+pub use rtt::{Memory, Missing, RamFile, RttLine};
 #[cfg(unix)]
 pub(crate) use serial::open as open_serial;
 

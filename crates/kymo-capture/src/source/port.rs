@@ -3,6 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use kymo::ring::reader::View;
 use kymo::wire::{self, Kind};
@@ -12,6 +13,9 @@ use crate::framed::{FramedTrace, Received};
 
 /// Most bytes to read in one poll, so that other sources have their turn.
 const TURN: usize = 4 << 20;
+/// Most time for one poll, for the same reason, and for what a sender that goes on still sends
+/// after the recording.
+const MOMENT: Duration = Duration::from_millis(200);
 
 /// A line with nonblocking reads, and the trace that arrives over it.
 #[derive(Debug)]
@@ -20,6 +24,9 @@ pub struct PortSource<L> {
     trace: FramedTrace,
     buffer: Vec<u8>,
     ended: bool,
+    failure: Option<io::Error>,
+    /// Whether the sender may outlive the recording, so that its line need not end.
+    running: bool,
     /// Whether nothing can be sent to the machine.
     one_way: bool,
 }
@@ -32,6 +39,8 @@ impl<L: Read + Write> PortSource<L> {
             trace: FramedTrace::new(out),
             buffer: vec![0; 256 << 10],
             ended: false,
+            failure: None,
+            running: false,
             one_way: false,
         }
     }
@@ -44,9 +53,23 @@ impl<L: Read + Write> PortSource<L> {
         }
     }
 
+    /// Reads a line whose sender may go on after the recording. What arrives then is read for a
+    /// moment only.
+    pub fn of_running(self) -> PortSource<L> {
+        PortSource {
+            running: true,
+            ..self
+        }
+    }
+
     /// Whether the line has ended.
     pub fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// The error with which the line has ended, if it was one.
+    pub fn failure(&self) -> Option<&io::Error> {
+        self.failure.as_ref()
     }
 }
 
@@ -54,8 +77,8 @@ impl<L: Read + Write> Source for PortSource<L> {
     type Outcome = Received;
 
     fn poll(&mut self, _: View) -> Result<bool, Error> {
-        let mut taken = 0;
-        while taken < TURN && !self.ended {
+        let (mut taken, began) = (0, Instant::now());
+        while taken < TURN && !self.ended && began.elapsed() < MOMENT {
             match self.line.read(&mut self.buffer) {
                 Ok(0) => self.ended = true,
                 Ok(read) => {
@@ -66,8 +89,8 @@ impl<L: Read + Write> Source for PortSource<L> {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // QEMU was killed before it read our message: the line has ended.
-                Err(_) => self.ended = true,
+                // QEMU was killed before it read our message, or a device was unplugged.
+                Err(error) => (self.ended, self.failure) = (true, Some(error)),
             }
         }
         Ok(taken > 0)
@@ -96,7 +119,8 @@ impl<L: Read + Write> Source for PortSource<L> {
 
     /// Also reads everything that was sent before the machine ended.
     fn finish(mut self) -> Result<Received, Error> {
-        while self.poll(View::PostMortem)? {}
+        let began = Instant::now();
+        while self.poll(View::PostMortem)? && !(self.running && began.elapsed() >= MOMENT) {}
         let out = self.trace.out().to_owned();
         self.trace
             .finish()

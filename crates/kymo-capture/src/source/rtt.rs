@@ -1,54 +1,110 @@
-//! An RTT up-buffer in a machine's RAM file.
+//! An RTT up-buffer in a target's memory, which is a file or behind a debug probe.
 //!
 //! The layout of the block is in [`kymo::transport::rtt`]. Its pointers are addresses of the
-//! target. Where its memory begins need not be known: the blocks of Kymo have their names beside
-//! them, so a name's address gives that of the file's first byte.
+//! target. Where a file begins in its memory need not be known: the blocks of Kymo have their names
+//! beside them, so a name's address gives that of the file's first byte.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::Probe;
 use super::mapping::Mapping;
 
 /// The name of the up-buffer that has frames.
 const NAME: &[u8; 5] = b"Kymo\0";
 const ID: &[u8; 16] = b"SEGGER RTT\0\0\0\0\0\0";
 /// Bytes before the first up-buffer.
-const HEAD: usize = 24;
+const HEAD: u64 = 24;
 /// More buffers than any block has.
 const MANY: u32 = 64;
 /// Bytes of a name of Kymo's blocks.
-const NAME_LEN: usize = 16;
-/// Bytes that are searched at once.
-const CHUNK: usize = 1 << 20;
+const NAME_LEN: u64 = 16;
 /// Interval between searches.
 const LOOK: Duration = Duration::from_millis(100);
+/// Longest part of a search without a break.
+const TURN: Duration = Duration::from_millis(100);
 
-/// The up-buffer named `Kymo` of the RTT block in a RAM file, as a line with nonblocking reads.
-/// Nothing can be written to it.
+/// Why a place of a memory was not read or written.
 #[derive(Debug)]
-pub struct RttLine {
-    mapping: Mapping,
-    file: File,
-    base: Option<u64>,
-    found: Option<Buffer>,
-    searched: Option<Instant>,
+pub enum Missing {
+    /// It cannot be reached now, or there is none.
+    Now,
+    /// The memory cannot be reached any more.
+    Failed(io::Error),
 }
 
-/// Places in the file.
+/// A target's memory by place: an offset in a file, or an address.
+pub trait Memory {
+    /// Bytes that are searched at once: a multiple of 4.
+    const PIECE: usize;
+
+    /// Copies bytes for the search from `at` on; returns how many there are.
+    ///
+    /// # Errors
+    /// See [`Missing`]; so for the others.
+    fn read(&mut self, at: u64, into: &mut [u8]) -> Result<usize, Missing>;
+
+    /// Copies the bytes from `at` on.
+    fn copy(&mut self, at: u64, into: &mut [u8]) -> Result<(), Missing>;
+
+    /// The word at `at`, a multiple of 4. Partner: the target's store after it has written what
+    /// the word tells of.
+    fn word(&mut self, at: u64) -> Result<u32, Missing>;
+
+    /// Writes the word at `at`. Partner: the target's load before it reuses what was read before.
+    fn set_word(&mut self, at: u64, value: u32) -> Result<(), Missing>;
+
+    /// Prepares for a look at the memory; `false` if it is too early for the next one.
+    fn hold(&mut self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// Ends a look at the memory.
+    fn release(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The up-buffer named `Kymo` of the RTT block in a memory, as a line with nonblocking reads.
+/// Nothing can be written to it.
+#[derive(Debug)]
+pub struct RttLine<M> {
+    memory: M,
+    /// The address of the first place, if known.
+    base: Option<u64>,
+    /// Where a block may be.
+    ranges: Vec<Range<u64>>,
+    /// The range and the place where the search goes on.
+    next: (usize, u64),
+    found: Option<Buffer>,
+    searched: Option<Instant>,
+    /// What happened after bytes were taken.
+    failure: Option<io::Error>,
+}
+
+/// Places in the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Buffer {
     /// The block.
-    block: usize,
+    block: u64,
     /// The offsets of the writer and of the reader.
-    offsets: usize,
+    offsets: u64,
     /// The bytes.
-    bytes: usize,
+    bytes: u64,
     size: u32,
 }
 
-impl RttLine {
+/// A RAM file.
+#[derive(Debug)]
+pub struct RamFile {
+    mapping: Mapping,
+    file: File,
+}
+
+impl RttLine<RamFile> {
     /// The line in the RAM file at `path`, whose first byte has the address `base` on the target.
     /// Without `base`, only the blocks of Kymo are found.
     ///
@@ -56,19 +112,36 @@ impl RttLine {
     /// Those of opening and mapping the file; [`ResourceBusy`](io::ErrorKind::ResourceBusy) if
     /// another program has claimed it, and [`PermissionDenied`](io::ErrorKind::PermissionDenied)
     /// if it cannot be written to: who reads an up-buffer has to say how far.
-    pub fn open(path: &Path, base: Option<u64>) -> io::Result<RttLine> {
+    pub fn open(path: &Path, base: Option<u64>) -> io::Result<RttLine<RamFile>> {
         let file = File::options().read(true).write(true).open(path)?;
         let mapping = Mapping::open(path)?;
         if !mapping.claim() {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        Ok(RttLine {
-            mapping,
-            file,
+        let len = file.metadata()?.len();
+        Ok(RttLine::new(RamFile { mapping, file }, base, vec![0..len]))
+    }
+}
+
+impl RttLine<Probe> {
+    /// The line behind a debug probe. Blocks are looked for at all multiples of 4 in these ranges
+    /// of addresses.
+    pub fn behind(probe: Probe, ranges: Vec<Range<u64>>) -> RttLine<Probe> {
+        RttLine::new(probe, Some(0), ranges)
+    }
+}
+
+impl<M: Memory> RttLine<M> {
+    fn new(memory: M, base: Option<u64>, ranges: Vec<Range<u64>>) -> RttLine<M> {
+        RttLine {
+            memory,
             base,
+            ranges,
+            next: (0, 0),
             found: None,
             searched: None,
-        })
+            failure: None,
+        }
     }
 
     /// Whether a block with an up-buffer of this name was found.
@@ -76,128 +149,223 @@ impl RttLine {
         self.found.is_some()
     }
 
-    fn search(&mut self) -> io::Result<Option<Buffer>> {
-        let mut chunk = vec![0; CHUNK];
-        let mut begin = 0;
-        self.file.seek(SeekFrom::Start(0))?;
-        loop {
-            let mut len = 0;
-            // Chunks are full, but for the last one, so that they begin at multiples of 4.
-            while let Some(rest) = chunk.get_mut(len..).filter(|rest| !rest.is_empty()) {
-                match self.file.read(rest)? {
-                    0 => break,
-                    read => len += read,
-                }
-            }
-            let words = chunk.get(..len).unwrap_or_default().chunks_exact(4);
+    /// Searches for a while; the next call goes on where this one ends.
+    fn search(&mut self) -> Result<Option<Buffer>, Missing> {
+        let began = Instant::now();
+        let mut piece = vec![0; M::PIECE];
+        while let Some(range) = self.ranges.get(self.next.0) {
+            let at = self.next.1.max(range.start).next_multiple_of(4);
+            let left = usize::try_from(range.end.saturating_sub(at)).unwrap_or(usize::MAX);
+            let piece = piece.get_mut(..left.min(M::PIECE)).unwrap_or_default();
+            let len = self.memory.read(at, piece)?;
+            self.next = match len {
+                len if len < M::PIECE => (self.next.0 + 1, 0),
+                len => (self.next.0, at.saturating_add(len as u64)),
+            };
+            let words = piece.get(..len).unwrap_or_default().chunks_exact(4);
             for (index, _) in words.enumerate().filter(|(_, word)| ID.starts_with(word)) {
-                let buffer = self.buffer(begin + 4 * index);
-                if buffer.is_some() {
-                    return Ok(buffer);
+                match self.buffer(at + 4 * index as u64) {
+                    Err(Missing::Now) => {}
+                    Ok(None) => {}
+                    found => {
+                        self.next = (0, 0);
+                        return found;
+                    }
                 }
             }
-            if len < CHUNK {
+            if began.elapsed() >= TURN {
                 return Ok(None);
             }
-            begin += CHUNK;
         }
+        self.next = (0, 0);
+        self.searched = Some(Instant::now());
+        Ok(None)
     }
 
     /// The up-buffer of the block at `block`, if one is there.
-    fn buffer(&self, block: usize) -> Option<Buffer> {
+    fn buffer(&mut self, block: u64) -> Result<Option<Buffer>, Missing> {
         let mut id = [0; ID.len()];
-        self.mapping.copy(block, &mut id)?;
-        let (up, down) = (
-            self.mapping.word(block + 16)?,
-            self.mapping.word(block + 20)?,
-        );
+        self.memory.copy(block, &mut id)?;
+        let (up, down) = (self.memory.word(block + 16)?, self.memory.word(block + 20)?);
         if id != *ID || !(1..=MANY).contains(&up) || down > MANY {
-            return None;
+            return Ok(None);
         }
         // Pointers have 4 bytes or 8.
-        [4, 8].into_iter().find_map(|width| {
+        for width in [4, 8] {
             let entry = 2 * width + 16;
-            let names = block + HEAD + (up + down) as usize * entry;
-            (0..up as usize).find_map(|index| {
+            let names = block + HEAD + u64::from(up + down) * entry;
+            for index in 0..u64::from(up) {
                 let at = block + HEAD + index * entry;
-                self.named(block, at, width, names + NAME_LEN * index)
-            })
-        })
+                match self.named(block, at, width, names + NAME_LEN * index) {
+                    Err(Missing::Now) | Ok(None) => {}
+                    found => return found,
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// The up-buffer whose description is at `at`, if its name is `Kymo`, which may be at
     /// `beside`.
-    fn named(&self, block: usize, at: usize, width: usize, beside: usize) -> Option<Buffer> {
-        let pointer = |at: usize| {
-            let low = u64::from(self.mapping.word(at)?);
-            let high = if width == 8 {
-                self.mapping.word(at + 4)?
-            } else {
-                0
-            };
-            Some(low | u64::from(high) << 32)
+    fn named(
+        &mut self,
+        block: u64,
+        at: u64,
+        width: u64,
+        beside: u64,
+    ) -> Result<Option<Buffer>, Missing> {
+        let (name, bytes) = (self.pointer(at, width)?, self.pointer(at + width, width)?);
+        let size = self.memory.word(at + 2 * width)?;
+        let Some(base) = self.base.or_else(|| name.checked_sub(beside)) else {
+            return Ok(None);
         };
-        let (name, bytes) = (pointer(at)?, pointer(at + width)?);
-        let base = self.base.or_else(|| name.checked_sub(beside as u64))?;
-        let place = |address: u64| usize::try_from(address.checked_sub(base)?).ok();
+        let (Some(name), Some(bytes)) = (name.checked_sub(base), bytes.checked_sub(base)) else {
+            return Ok(None);
+        };
+        let Some(last) = bytes.checked_add(u64::from(size).saturating_sub(1)) else {
+            return Ok(None);
+        };
         let mut text = [0; NAME.len()];
-        self.mapping.copy(place(name)?, &mut text)?;
-        let size = self.mapping.word(at + 2 * width)?;
-        let bytes = place(bytes)?;
-        // The last byte is in the file.
-        let last = bytes.checked_add(size as usize)?.checked_sub(1)?;
-        self.mapping.copy(last, &mut [0])?;
-        (text == *NAME && size > 1).then_some(Buffer {
+        self.memory.copy(name, &mut text)?;
+        if text != *NAME || size < 2 {
+            return Ok(None);
+        }
+        // The last byte is there.
+        self.memory.copy(last, &mut [0])?;
+        Ok(Some(Buffer {
             block,
             offsets: at + 2 * width + 4,
             bytes,
             size,
+        }))
+    }
+
+    /// A pointer of 4 or 8 bytes.
+    fn pointer(&mut self, at: u64, width: u64) -> Result<u64, Missing> {
+        let low = u64::from(self.memory.word(at)?);
+        Ok(match width {
+            8 => low | u64::from(self.memory.word(at + 4)?) << 32,
+            _ => low,
         })
     }
 
-    /// Copies new bytes; `None` if there are none.
-    fn take(&mut self, buffer: Buffer, into: &mut [u8]) -> Option<usize> {
+    /// Copies new bytes, up to the end of the buffer; returns how many.
+    fn take(&mut self, buffer: Buffer, into: &mut [u8]) -> Result<usize, Missing> {
         let mut id = [0; ID.len()];
-        self.mapping.copy(buffer.block, &mut id)?;
+        self.memory.copy(buffer.block, &mut id)?;
         if id != *ID {
             // The machine was reset.
             self.found = None;
-            return None;
+            return Ok(0);
         }
-        let write = self.mapping.word(buffer.offsets)?;
-        let read = self.mapping.word(buffer.offsets + 4)?;
+        let write = self.memory.word(buffer.offsets)?;
+        let read = self.memory.word(buffer.offsets + 4)?;
         if write >= buffer.size || read >= buffer.size {
-            return None;
+            return Ok(0);
         }
         // Up to the writer, or to the end of the buffer.
         let end = if write >= read { write } else { buffer.size };
         let len = into.len().min((end - read) as usize);
-        let into = into.get_mut(..len).filter(|into| !into.is_empty())?;
-        self.mapping.copy(buffer.bytes + read as usize, into)?;
+        let into = into.get_mut(..len).unwrap_or_default();
+        if into.is_empty() {
+            return Ok(0);
+        }
+        self.memory.copy(buffer.bytes + u64::from(read), into)?;
         let next = read + len as u32;
         let next = if next == buffer.size { 0 } else { next };
-        self.mapping.set_word(buffer.offsets + 4, next);
-        Some(len)
+        self.memory.set_word(buffer.offsets + 4, next)?;
+        Ok(len)
     }
-}
 
-impl Read for RttLine {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+    /// Copies what there is, both parts of a buffer that has wrapped.
+    fn look(&mut self, into: &mut [u8]) -> Result<usize, Missing> {
         let recently = |searched: Instant| searched.elapsed() < LOOK;
         if self.found.is_none() && !self.searched.is_some_and(recently) {
             self.found = self.search()?;
-            self.searched = Some(Instant::now());
         }
-        let taken = self.found.and_then(|buffer| self.take(buffer, into));
-        taken.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+        let Some(buffer) = self.found else {
+            return Ok(0);
+        };
+        let first = self.take(buffer, into)?;
+        let rest = into.get_mut(first..).filter(|_| first > 0);
+        match rest.map(|rest| self.take(buffer, rest)) {
+            Some(Ok(second)) => Ok(first + second),
+            // What was taken is not given up; the next look has the error.
+            Some(Err(Missing::Failed(error))) => {
+                self.failure = Some(error);
+                Ok(first)
+            }
+            None | Some(Err(Missing::Now)) => Ok(first),
+        }
     }
 }
 
-impl Write for RttLine {
+impl<M: Memory> Read for RttLine<M> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if let Some(error) = self.failure.take() {
+            return Err(error);
+        }
+        if !self.memory.hold()? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let taken = self.look(into);
+        let released = self.memory.release();
+        match taken {
+            Err(Missing::Failed(error)) => Err(error),
+            Ok(taken) if taken > 0 => {
+                self.failure = self.failure.take().or(released.err());
+                Ok(taken)
+            }
+            Ok(_) | Err(Missing::Now) => released.and(Err(io::ErrorKind::WouldBlock.into())),
+        }
+    }
+}
+
+impl<M> Write for RttLine<M> {
     fn write(&mut self, _: &[u8]) -> io::Result<usize> {
         Err(io::ErrorKind::Unsupported.into())
     }
     fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Places are offsets in the file; none is missing for a while only, as the file stays as it is.
+impl Memory for RamFile {
+    const PIECE: usize = 1 << 20;
+
+    fn read(&mut self, at: u64, into: &mut [u8]) -> Result<usize, Missing> {
+        let mut read = || {
+            self.file.seek(SeekFrom::Start(at))?;
+            let mut len = 0;
+            while let Some(rest) = into.get_mut(len..).filter(|rest| !rest.is_empty()) {
+                match self.file.read(rest) {
+                    Ok(0) => break,
+                    Ok(read) => len += read,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(len)
+        };
+        read().map_err(Missing::Failed)
+    }
+
+    fn copy(&mut self, at: u64, into: &mut [u8]) -> Result<(), Missing> {
+        let at = usize::try_from(at).ok();
+        at.and_then(|at| self.mapping.copy(at, into))
+            .ok_or(Missing::Now)
+    }
+
+    fn word(&mut self, at: u64) -> Result<u32, Missing> {
+        let at = usize::try_from(at).ok();
+        at.and_then(|at| self.mapping.word(at)).ok_or(Missing::Now)
+    }
+
+    fn set_word(&mut self, at: u64, value: u32) -> Result<(), Missing> {
+        if let Ok(at) = usize::try_from(at) {
+            self.mapping.set_word(at, value);
+        }
         Ok(())
     }
 }
@@ -225,8 +393,16 @@ mod tests {
         }
     }
 
-    fn all(line: &mut RttLine) -> Vec<u8> {
+    fn all(line: &mut RttLine<RamFile>) -> Vec<u8> {
         let (mut found, mut piece) = (Vec::new(), [0; 50]);
+        // A search may take more than one turn.
+        line.searched = None;
+        while line.found.is_none() && line.searched.is_none() {
+            match line.read(&mut piece) {
+                Ok(read) => found.extend(&piece[..read]),
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
         while let Ok(read) = line.read(&mut piece) {
             found.extend(&piece[..read]);
         }
@@ -237,8 +413,8 @@ mod tests {
     #[test]
     fn what_a_target_puts_into_its_up_buffer_is_read() {
         // The block lies behind the first chunk that is searched.
-        let at = CHUNK + 0x1238;
-        let ram = Ram::new("live", &vec![0; 2 * CHUNK]);
+        let at = RamFile::PIECE + 0x1238;
+        let ram = Ram::new("live", &vec![0; 2 * RamFile::PIECE]);
         let file = File::options().read(true).write(true).open(&ram.0).unwrap();
         let map = memmap2::MmapOptions::new().map_raw(&file).unwrap();
         // SAFETY: zeros are a block and a buffer that were not started; both lie in the mapping,
@@ -249,7 +425,6 @@ mod tests {
         };
         let mut line = RttLine::open(&ram.0, None).unwrap();
         assert!(all(&mut line).is_empty() && !line.is_found());
-        line.searched = None;
         let text = UpMemory::<256>::new();
         let [mut other, mut up] = block.start([("Text", text.bytes()), ("Kymo", memory.bytes())]);
         other.offer(b"not this");
@@ -288,7 +463,10 @@ mod tests {
         let ram = Ram::new("narrow", &narrow(0x2000_0000));
         let mut line = RttLine::open(&ram.0, Some(0x2000_0000)).unwrap();
         assert_eq!(all(&mut line), (100..250).collect::<Vec<u8>>());
-        assert_eq!(line.mapping.word(64 + HEAD + 20 - 4), Some(250));
+        assert_eq!(
+            line.memory.mapping.word(64 + HEAD as usize + 20 - 4),
+            Some(250)
+        );
         drop(line);
         for base in [None, Some(0), Some(0x2000_1000)] {
             let mut line = RttLine::open(&ram.0, base).unwrap();

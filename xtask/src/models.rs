@@ -1,5 +1,5 @@
-//! Runs the models of the ring, of sessions and of the history's mark under loom: `ring/models`,
-//! `session/models.rs` and `history/models.rs` in crates/kymo/src.
+//! Runs the models of the ring, of sessions, of the history's mark and of RTT up-buffers under loom:
+//! `ring/models`, `session/models.rs`, `history/models.rs` and others in crates/kymo/src.
 
 use anyhow::Result;
 

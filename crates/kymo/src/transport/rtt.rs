@@ -17,9 +17,17 @@
 //! beginning, and the id stands in no constant, so that no host finds a block that is not ready or
 //! a copy in flash.
 
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering, fence};
+#[cfg(all(test, loom))]
+mod models;
+
+use core::sync::atomic::AtomicPtr;
+// Statics of users hold them, so that they are the core library's on every processor.
+#[cfg(not(all(test, loom)))]
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};
 
 use super::Sink;
+#[cfg(all(test, loom))]
+use crate::sync::{AtomicU8, AtomicU32, Ordering, fence};
 
 /// The id, from its end to its beginning.
 const ID_REVERSED: &[u8; 10] = b"TTR REGGES";

@@ -500,7 +500,8 @@ mod tests {
     #[test]
     fn packets_are_found_between_other_bytes() {
         let body = |text: &str| Some(Piece::Packet(text.as_bytes().to_vec()));
-        let cases: [(&[u8], (usize, Option<Piece>)); 14] = [
+        type Case = (&'static [u8], (usize, Option<Piece>));
+        let cases: [Case; 14] = [
             (b"", (0, None)),
             (b"+++text", (7, None)),
             (b"+$OK#9a$", (7, body("OK"))),

@@ -1,6 +1,7 @@
 //! `kymo lint`: reports errors in a trace and their positions.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use kymo_ctf::{
@@ -65,8 +66,20 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     Ok(code)
 }
 
+/// More bytes than any metadata has: a device may never end.
+const LARGEST_METADATA: u64 = 256 << 20;
+
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|source| Error::Io {
+    let bytes = File::open(path).and_then(|file| {
+        let mut bytes = Vec::new();
+        let read = file.take(LARGEST_METADATA).read_to_end(&mut bytes)?;
+        if read as u64 == LARGEST_METADATA {
+            let reason = "there is more than 256 MiB of it";
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+        }
+        Ok(bytes)
+    });
+    bytes.map_err(|source| Error::Io {
         path: path.to_owned(),
         source,
     })

@@ -164,3 +164,15 @@ fn the_line_of_metadata_in_packets_is_shown() {
          packet\n"
     );
 }
+
+#[cfg(unix)]
+#[test]
+fn what_never_ends_is_refused() {
+    let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .args(["lint", "/dev/zero"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text.contains("more than 256 MiB"), "{text}");
+}

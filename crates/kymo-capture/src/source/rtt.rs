@@ -405,6 +405,7 @@ mod tests {
         }
         while let Ok(read) = line.read(&mut piece) {
             found.extend(&piece[..read]);
+            assert!(found.len() < 1 << 16, "no end of what was sent");
         }
         found
     }

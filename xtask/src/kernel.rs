@@ -9,10 +9,10 @@ use anyhow::Result;
 use crate::clib::{self, Firmware};
 use crate::port_kernels;
 use crate::process::{cargo, root, run, target};
-use crate::setup::{AARCH64, RISCV32, RISCV64, Toolchain, X86_64};
+use crate::setup::{AARCH64, RISCV32, RISCV64, THUMB7M, Toolchain, X86_64};
 
 /// All kernels by folder, and the programs that one of them carries.
-pub(crate) const ALL: [&str; 8] = [
+pub(crate) const ALL: [&str; 9] = [
     "hello",
     "probes",
     "stress",
@@ -21,10 +21,13 @@ pub(crate) const ALL: [&str; 8] = [
     "teaching",
     "guide",
     ARCEOS,
+    EMBASSY,
 ];
 
 /// The application of ArceOS, and the library for it.
 const ARCEOS: &str = "ports/arceos";
+/// The application of Embassy.
+const EMBASSY: &str = "ports/embassy/example";
 
 /// Folder of the kernel of this name: below kernels/, but for those of ports.
 pub(crate) fn folder(name: &str) -> PathBuf {
@@ -110,7 +113,7 @@ pub(crate) fn images(
         |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
     let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
     type Image<'a> = (&'static str, &'a dyn Fn() -> Result<PathBuf>);
-    let images: [Image<'_>; 25] = [
+    let images: [Image<'_>; 26] = [
         ("KYMO_HELLO", &|| hello(toolchain)),
         ("KYMO_DEMO_RISCV64", &|| demo(RISCV64, toolchain)),
         ("KYMO_DEMO_X86_64", &|| demo(X86_64, toolchain)),
@@ -131,6 +134,9 @@ pub(crate) fn images(
         ("KYMO_MEASURE_RISCV32", &|| measure(RISCV32, toolchain)),
         ("KYMO_MEASURE_AARCH64", &|| measure(AARCH64, toolchain)),
         ("KYMO_PORT_ARCEOS", &|| arceos(toolchain)),
+        ("KYMO_PORT_EMBASSY", &|| {
+            Ok(build(EMBASSY, THUMB7M, toolchain)?.join("embassy-example"))
+        }),
         ("KYMO_TINY_C", &clib::tiny),
         ("KYMO_TINY_C_RECORDER", &clib::recorder),
         ("KYMO_FIRMWARE_C", &|| clib::firmware(Firmware::Work)),
@@ -217,6 +223,7 @@ pub(crate) fn clippy(name: &str) -> Result<()> {
         "stress" => &[RISCV64, RISCV32, X86_64],
         "probes" => &[RISCV64, RISCV32, AARCH64],
         "guide" => &[RISCV64, RISCV32],
+        EMBASSY => &[THUMB7M],
         "demo" | "demo/user" => &[RISCV64, X86_64, AARCH64],
         _ => &[RISCV64],
     };

@@ -2,13 +2,19 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod thread_cpu;
+
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
-use kymo::Diagnostics;
+use kymo::platform::Masked;
 use kymo::transport::rtt::{Rtt, UpMemory};
-use kymo::transport::{Dropped, Sender, Sent, Sink, WhenFull};
+use kymo::transport::{Dropped, Sender, Sent, Sink, Stopped, WhenFull};
+use kymo::vocabulary::Mark;
+use kymo::{Clock, Config, Diagnostics, Mode, Recorder, Refused, Tracer};
+use thread_cpu::{BLOCK, NoInterrupts, OneThread, leaked};
+
 use kymo::wire::{self, Arrived, HEADER_LEN, Kind, Open};
 
 struct Random(u64);
@@ -375,4 +381,109 @@ fn a_session_is_what_receivers_expect() {
     let sender = Sender::new(up, WhenFull::Drop, 100);
     // 255 bytes have room for two headers and 200 bytes, not for three.
     assert_eq!([200, 201].map(|len| sender.has_room(len)), [true, false]);
+}
+
+type Board = OneThread<Masked<NoInterrupts>, 1>;
+static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![Mark];
+
+/// A recorder whose session has begun, with a buffer for it.
+fn recording() -> (Recorder<Board, 1>, kymo::Started, Vec<u32>) {
+    let memory = leaked(64 << 10, 1);
+    let recorder = Recorder::<Board, 1>::new(memory, &VOCABULARY);
+    let config = Config {
+        packet_size: 256,
+        packets: 64,
+        names_packets: 4,
+        clock: Clock::at(1_000_000),
+        ..Config::DEFAULT
+    };
+    let started = recorder.start(Mode::Trace as u32, 0, Some(&config));
+    BLOCK.set(memory.control(0));
+    let buffer = vec![0; recorder.buffer_words(config.packet_size)];
+    (recorder, started.unwrap(), buffer)
+}
+
+/// No other word of a trace.
+const FIRST: u32 = 0xabc0_0000;
+
+fn mark(id: u32) {
+    Tracer::<Board>::record(Mark {
+        id: FIRST + id,
+        value: 7,
+    });
+}
+
+#[test]
+fn a_pump_sends_all_that_there_is_room_for_and_no_more() {
+    let (recorder, started, mut buffer) = recording();
+    let memory = UpMemory::<1024>::new();
+    let mut block = Rtt::<1>::new();
+    let host = Host::of(&block);
+    let [up] = block.start([("Kymo", memory.bytes())]);
+    let mut sender = Sender::new(up, WhenFull::Drop, 512);
+    sender.open_session(&started).unwrap();
+    (0..500).for_each(mark);
+    // A host that takes what was sent, each time that there is nothing left to send, or no room.
+    let mut line = Vec::new();
+    loop {
+        let sent = sender.pump(&recorder, Mode::Trace, &mut buffer).unwrap();
+        let read = host.read(0, usize::MAX);
+        if sent == 0 && read.is_empty() {
+            break;
+        }
+        line.extend(read);
+    }
+    (500..510).for_each(mark);
+    let ended = sender.finish(&recorder, Mode::Trace, &mut buffer, || {
+        line.extend(host.read(0, usize::MAX));
+        true
+    });
+    assert_eq!(ended, Ok(()));
+    line.extend(host.read(0, usize::MAX));
+    let arrived = frames(&line);
+    let sent = sender.sent();
+    assert_eq!(
+        (arrived.len() as u64, line.len() as u64, sent.dropped_frames),
+        (sent.frames, sent.bytes, 0)
+    );
+    let Arrived::Frame(first) = wire::parse(&line) else {
+        panic!("no frame")
+    };
+    let open = Open::from_bytes(first.payload).unwrap();
+    assert_eq!((first.kind, open.channels), (Kind::Open, started.channels));
+    let totals = wire::diagnostics(&arrived.last().unwrap().1).unwrap();
+    assert_eq!(totals, Diagnostics::default());
+    // Every mark has an id of its own, which stands beside its value.
+    let events = arrived.iter().flat_map(|(_, payload)| payload.chunks(4));
+    let words: Vec<u32> = events
+        .filter_map(|bytes| Some(u32::from_le_bytes(bytes.try_into().ok()?)))
+        .collect();
+    let found = |id: u32| {
+        words
+            .windows(3)
+            .filter(|of| **of == [FIRST + id, 7, 0])
+            .count()
+    };
+    assert!((0..510).all(|id| found(id) == 1));
+}
+
+#[test]
+fn a_pump_for_a_full_sink_gives_up_and_says_so() {
+    let (recorder, started, mut buffer) = recording();
+    let memory = UpMemory::<1024>::new();
+    let mut block = Rtt::<1>::new();
+    let [up] = block.start([("Kymo", memory.bytes())]);
+    let mut sender = Sender::new(up, WhenFull::Drop, 512);
+    sender.open_session(&started).unwrap();
+    (0..500).for_each(mark);
+    let mut attempts = 3;
+    let ended = sender.finish(&recorder, Mode::Trace, &mut buffer, || {
+        attempts -= 1;
+        attempts > 0
+    });
+    assert_eq!(ended, Err(Stopped::Dropped(Dropped)));
+    // What it read was sent, and the session has been given up.
+    assert_eq!((attempts, sender.sent().dropped_frames), (0, 0));
+    let again = sender.finish(&recorder, Mode::Trace, &mut buffer, || true);
+    assert_eq!(again, Err(Stopped::Refused(Refused::Invalid)));
 }

@@ -6,6 +6,8 @@ use crate::sync::Ordering::Relaxed;
 
 #[cfg(target_arch = "aarch64")]
 pub mod aarch64;
+#[cfg(target_arch = "arm")]
+pub mod arm;
 #[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
 pub mod riscv;
 #[cfg(target_arch = "x86_64")]

@@ -33,7 +33,10 @@
 //! assert_eq!(sender.sent().dropped_frames, 3);
 //! ```
 
+mod pump;
 pub mod rtt;
+
+pub use pump::Stopped;
 
 use crate::Diagnostics;
 use crate::wire::{self, HEADER_LEN, Kind, MAX_PAYLOAD, Open};

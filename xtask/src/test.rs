@@ -73,7 +73,7 @@ pub(crate) const STEPS: [Step; 27] = [
     step("cli", "builds kymo and QEMU's plugin", || cli().map(drop)),
     step(
         "package",
-        "each crate builds from its package, and installs",
+        "each crate compiles from its package, and installs",
         package::run,
     ),
     step(
@@ -137,8 +137,8 @@ pub(crate) const STEPS: [Step; 27] = [
     step("tracers", "traces by other tracers", tracers::run),
     step(
         "fuzz",
-        "each parser of foreign bytes, and damaged memory, for 20 s",
-        || fuzz::ctf(20, false),
+        "each parser of foreign bytes, and damaged memory, for 10 s",
+        || fuzz::ctf(10, false),
     )
     .long("cargo xtask fuzz ctf --minutes 30"),
 ];

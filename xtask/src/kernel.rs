@@ -9,10 +9,10 @@ use anyhow::Result;
 use crate::clib::{self, Firmware};
 use crate::port_kernels;
 use crate::process::{cargo, root, run, target};
-use crate::setup::{AARCH64, RISCV32, RISCV64, THUMB7M, Toolchain, X86_64};
+use crate::setup::{AARCH64, RISCV32, RISCV64, THUMB6M, THUMB7M, Toolchain, X86_64};
 
 /// All kernels by folder, and the programs that one of them carries.
-pub(crate) const ALL: [&str; 9] = [
+pub(crate) const ALL: [&str; 10] = [
     "hello",
     "probes",
     "stress",
@@ -20,6 +20,7 @@ pub(crate) const ALL: [&str; 9] = [
     "demo/user",
     "teaching",
     "guide",
+    "cortex-m",
     ARCEOS,
     EMBASSY,
 ];
@@ -112,8 +113,10 @@ pub(crate) fn images(
     let probes =
         |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
     let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
+    let cortex_m =
+        |target| build("cortex-m", target, toolchain).map(|folder| folder.join("cortex-m-probes"));
     type Image<'a> = (&'static str, &'a dyn Fn() -> Result<PathBuf>);
-    let images: [Image<'_>; 26] = [
+    let images: [Image<'_>; 28] = [
         ("KYMO_HELLO", &|| hello(toolchain)),
         ("KYMO_DEMO_RISCV64", &|| demo(RISCV64, toolchain)),
         ("KYMO_DEMO_X86_64", &|| demo(X86_64, toolchain)),
@@ -137,6 +140,8 @@ pub(crate) fn images(
         ("KYMO_PORT_EMBASSY", &|| {
             Ok(build(EMBASSY, THUMB7M, toolchain)?.join("embassy-example"))
         }),
+        ("KYMO_CORTEX_M_THUMBV7M", &|| cortex_m(THUMB7M)),
+        ("KYMO_CORTEX_M_THUMBV6M", &|| cortex_m(THUMB6M)),
         ("KYMO_TINY_C", &clib::tiny),
         ("KYMO_TINY_C_RECORDER", &clib::recorder),
         ("KYMO_FIRMWARE_C", &|| clib::firmware(Firmware::Work)),
@@ -223,6 +228,7 @@ pub(crate) fn clippy(name: &str) -> Result<()> {
         "stress" => &[RISCV64, RISCV32, X86_64],
         "probes" => &[RISCV64, RISCV32, AARCH64],
         "guide" => &[RISCV64, RISCV32],
+        "cortex-m" => &[THUMB7M, THUMB6M],
         EMBASSY => &[THUMB7M],
         "demo" | "demo/user" => &[RISCV64, X86_64, AARCH64],
         _ => &[RISCV64],

@@ -19,13 +19,15 @@ pub(crate) const RISCV32: &str = "riscv32imac-unknown-none-elf";
 pub(crate) const X86_64: &str = "x86_64-unknown-none";
 /// AArch64 without an operating system; the compiler uses no floating-point registers.
 pub(crate) const AARCH64: &str = "aarch64-unknown-none-softfloat";
-/// Cortex-M3, for ports/embassy/example.
+/// Cortex-M3: kernels/cortex-m and ports/embassy/example.
 pub(crate) const THUMB7M: &str = "thumbv7m-none-eabi";
+/// Cortex-M0, which has no compare-and-swap: kernels/cortex-m.
+pub(crate) const THUMB6M: &str = "thumbv6m-none-eabi";
 /// A 32-bit target whose programs run on x86-64 Linux without any library.
 pub(crate) const I686: &str = "i686-unknown-linux-musl";
 
 /// The targets of the kernels.
-const KERNELS: [&str; 5] = [RISCV64, RISCV32, X86_64, AARCH64, THUMB7M];
+const KERNELS: [&str; 6] = [RISCV64, RISCV32, X86_64, AARCH64, THUMB7M, THUMB6M];
 
 /// The tool chain that builds the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

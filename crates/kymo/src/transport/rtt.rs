@@ -17,7 +17,8 @@
 //! beginning, and the id stands in no constant, so that no host finds a block that is not ready or
 //! a copy in flash.
 
-#[cfg(all(test, loom))]
+#[cfg(test)]
+#[cfg(loom)]
 mod models;
 
 use core::sync::atomic::AtomicPtr;

@@ -34,7 +34,7 @@ fn package(folder: &Path, name: &str) -> Result<PathBuf> {
         .context("a manifest has a folder")
 }
 
-/// Builds ports/freertos/example with the kernel that a package on crates.io carries. Returns its
+/// Builds ports/freertos/example with the kernel that a package of the registry carries. Returns its
 /// ELF image.
 pub(crate) fn freertos() -> Result<PathBuf> {
     let port = root().join("ports/freertos");

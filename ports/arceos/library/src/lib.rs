@@ -1,5 +1,5 @@
-//! Kymo in [ArceOS](https://crates.io/crates/axtask), none of whose crates is changed: tasks and
-//! their switches, interrupts, exceptions, mutexes, and samples of where the CPUs are.
+//! Kymo in [ArceOS](https://github.com/arceos-org/arceos), none of whose crates is changed: tasks
+//! and their switches, interrupts, exceptions, mutexes, and samples of where the CPUs are.
 //!
 //! What offers a hook is hooked by it: a task's switches by `axtask::TaskExt`, a mutex by
 //! `lock_api::RawMutex`. Two things offer none, so the linker wraps three functions whose names are

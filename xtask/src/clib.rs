@@ -82,11 +82,17 @@ pub(crate) fn build(triple: &str, one_cpu: bool) -> Result<PathBuf> {
     Ok(archive)
 }
 
-/// Links a kernel in C, which does nothing but call all of the library, as kernels for these
-/// processors are compiled: nothing may be missing, and nothing may disagree.
+/// Builds the library for all its targets. Where there is a C compiler for the processor, links a
+/// kernel that does nothing but call all of the library: nothing may be missing, and nothing may
+/// disagree.
 pub(crate) fn links() -> Result<()> {
     const RISCV: &str = "riscv64-unknown-elf-gcc";
-    let kernels: [(&str, &str, &[&str]); 4] = [
+    let kernels: [(&str, &str, &[&str]); 5] = [
+        (
+            "riscv32i-unknown-none-elf",
+            RISCV,
+            &["-march=rv32i", "-mabi=ilp32", "-mcmodel=medany"],
+        ),
         (
             "riscv64gc-unknown-none-elf",
             RISCV,
@@ -137,6 +143,11 @@ pub(crate) fn links() -> Result<()> {
             .arg(archive)
             .arg("-o")
             .arg(target().join("clib").join(format!("link-{triple}"))))?;
+    }
+    for triple in TARGETS {
+        if !kernels.iter().any(|(linked, ..)| *linked == triple) {
+            build(triple, false)?;
+        }
     }
     Ok(())
 }

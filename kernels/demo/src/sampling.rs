@@ -13,7 +13,7 @@ use core::sync::atomic::{
 
 use kymo::count::Hardware;
 use kymo::sample::{Interrupted, Memory, Registers, Sampler, Window};
-use kymo::vocabulary::{CpuMode, Sampling, SamplingDriver};
+use kymo::vocabulary::{CpuMode, Sample, Sampling, SamplingDriver};
 
 use crate::arch::paging::{self, PAGE, USER};
 use crate::interrupt::EARLY;
@@ -29,7 +29,7 @@ static ASKED: [AtomicU32; MAX_HARTS] = [const { AtomicU32::new(0) }; MAX_HARTS];
 
 /// Samples of all harts that were due so far.
 static DUE: AtomicU64 = AtomicU64::new(0);
-/// Those among them that a hart had not taken when the settings changed.
+/// Those among them that a hart had not taken when the settings changed, or the session ended.
 static NEVER_TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// How many samples were due since boot, and how many of them other harts have asked for and nobody
@@ -184,8 +184,13 @@ fn take(at: &Place, missed: u32) {
         period: SAMPLER.period(),
         missed,
     };
+    let memory = Here { hart, running };
     // SAFETY: an interrupt's handler masks interrupts.
-    unsafe { Kymo::sample_masked(&SAMPLER, hart, &interrupted, &Here { hart, running }) };
+    let is_recorded = unsafe { Kymo::sample_masked(&SAMPLER, hart, &interrupted, &memory) };
+    // Its session has ended just now. If it has not, the trace counts what it loses.
+    if !is_recorded && !Kymo::is_on::<Sample>() {
+        NEVER_TAKEN.fetch_add(u64::from(missed) + 1, Relaxed);
+    }
 }
 
 /// Records who called a tracepoint.

@@ -15,9 +15,10 @@ use crate::process::{quiet, root, run as run_command, target};
 const INSTALL: &str =
     "rustup toolchain install nightly --profile minimal --component miri --component rust-src";
 
-/// Parts of the names of tests: the encoders, the reader, and both writers, each once.
-const SHORT: [&str; 5] = [
+/// Parts of the names of tests: the encoders, the reader, both writers, and shared values.
+const SHORT: [&str; 6] = [
     "event::",
+    "exclusive::",
     "ctf::packet::",
     "ring::long::",
     "ring::tests::losses::",

@@ -250,15 +250,29 @@ fn babeltrace2_reads_what_c_records() {
     assert!(lines.contains("n = \"caf\u{e9}\""), "{lines}");
 }
 
-#[test]
-fn sixteen_kilobytes_are_enough_for_few_events() {
-    let program = scratch("small").join("small");
+/// Compiles and runs tests/c/NAME.c, which checks everything itself.
+fn check(name: &str) {
+    let program = scratch(name).join(name);
     let mut compile = compiler(&C, &["-Wno-missing-field-initializers"]);
-    compile.arg(here("tests/c/small.c")).arg(library());
+    compile
+        .arg(here(&format!("tests/c/{name}.c")))
+        .arg(library());
     run(compile
         .args(["-lpthread", "-ldl", "-lm", "-o"])
         .arg(&program));
-    run(&mut Command::new(&program));
+    let output = Command::new(&program).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}: {text}", output.status);
+}
+
+#[test]
+fn sixteen_kilobytes_are_enough_for_few_events() {
+    check("small");
+}
+
+#[test]
+fn a_call_that_comes_while_another_is_at_work_is_refused() {
+    check("busy");
 }
 
 /// P-42, P-44: the command `perf` in C.

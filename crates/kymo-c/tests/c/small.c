@@ -1,17 +1,7 @@
 /* The configuration of the book for a machine with 16 KiB for traces. */
-#include "port.h"
+#include "one_cpu.h"
 
 KYMO_MEMORY(1, 16384)
-
-uint32_t this_cpu;
-int masked;
-static uint64_t now;
-
-uint64_t kymo_port_clock(void) { return ++now; }
-uint64_t kymo_port_frequency(void) { return 1000000; }
-uint32_t kymo_port_cpu(void) { return 0; }
-uintptr_t kymo_port_mask(void) { return 0; }
-void kymo_port_unmask(uintptr_t saved) { (void)saved; }
 
 int main(void) {
     static const uint16_t events[] = {KYMO_ID_SCHED_SWITCH, KYMO_ID_IRQ_HANDLER_ENTRY,

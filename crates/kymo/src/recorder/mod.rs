@@ -604,6 +604,10 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     /// Ends the mode, and waits until no writer is inside one of its records; what was recorded can
     /// still be read. Recording ends with the last mode that runs. Returns the number of channels.
     ///
+    /// It also spins while another CPU is inside [`switch`](Self::switch), [`stacks`](Self::stacks),
+    /// [`counts`](Self::counts) or a setting: do not call it from an interrupt handler that may have
+    /// interrupted one of them. So do `start` and `finish`.
+    ///
     /// # Errors
     /// [`Refused`].
     pub fn stop(&self, mode: u32) -> Result<u32, Refused> {
@@ -615,8 +619,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     }
 
     /// Ends the mode, if it has not been ended, and gives it up; the last mode gives up the
-    /// channels too, and waits for reads that are at work. Returns what was lost so far in all
-    /// channels.
+    /// channels too. Waits for reads that are at work, and as [`stop`](Self::stop) does. Returns
+    /// what was lost so far in all channels.
     ///
     /// # Errors
     /// [`Refused`].

@@ -1,6 +1,7 @@
 //! Two modes of one session: `Sample` records what stands in the channel of samples.
 
 use super::*;
+use crate::count::{EventKind, EventSpec, GroupSpec};
 
 crate::event! { #[id(23)] #[channel(Samples)] struct Taken { ip: u64 } }
 crate::event! { #[id(24)] #[channel(Names)] struct Called { tid: u32 } }
@@ -147,6 +148,41 @@ fn a_call_of_another_mode_is_at_work() {
         recorder.finish(TRACE).unwrap();
         assert!(MEANWHILE.take().is_none(), "both of them waited");
     });
+}
+
+/// What one call has at work, every other call that needs it is refused, however often it comes.
+#[test]
+fn what_another_call_has_is_refused_every_time() {
+    let recorder = recorder();
+    recorder.start(TRACE, 0, Some(&BOTH)).unwrap();
+    recorder.start(SAMPLE, 0, Some(&BOTH)).unwrap();
+    let group = GroupSpec::new(&[EventSpec::of(EventKind::Raw(1))]).unwrap();
+    let mut buffer = vec![0; recorder.buffer_words(256)];
+    let mut calls = || {
+        [
+            recorder.switch(TRACE, "beat", true).err(),
+            recorder.stacks(TRACE, "beat", true).err(),
+            recorder.set_sampling(SAMPLE, &BOTH.sampling).err(),
+            recorder.set_counting(Mode::Count as u32, &group, 1).err(),
+            recorder.read(TRACE, 0, Some(&mut buffer)).err(),
+            recorder.read(TRACE, 2, Some(&mut buffer)).err(),
+        ]
+    };
+    let invalid = Some(Refused::Invalid); // The vocabulary has no callers.
+    assert_eq!(calls(), [None, invalid, None, None, None, None]);
+    let stream = recorder.stream(0, ChannelKind::Events).unwrap();
+    let at_work = (
+        recorder.session.claim().unwrap(),
+        recorder.metadata.claim().unwrap(),
+        stream.claim().unwrap(),
+    );
+    for _ in 0..3 {
+        assert_eq!(calls(), [Some(Refused::Busy); 6]);
+    }
+    drop(at_work);
+    assert_eq!(calls(), [None, invalid, None, None, None, None]);
+    recorder.finish(SAMPLE).unwrap();
+    recorder.finish(TRACE).unwrap();
 }
 
 /// A session without samples cannot be sampled, nor joined for it.

@@ -1,0 +1,48 @@
+/* Calls that come while kymo_snapshot is at work: each is refused, and the session goes on. */
+#include <stdio.h>
+#include "one_cpu.h"
+
+KYMO_MEMORY(1, 1 << 20)
+
+static int dumps, wrong;
+
+static void expect(const char *call, int answer, int expected) {
+    if (answer == expected)
+        return;
+    wrong++;
+    printf("%s, in dump %d: %d, expected %d\n", call, dumps, answer, expected);
+}
+
+static void dump_state(void) {
+    struct kymo_config config = {0};
+    struct kymo_counts counts;
+    uint32_t word;
+    /* kymo_start has no session yet when it asks for the first one. */
+    if (++dumps == 1)
+        return;
+    config.packet_size = 4096;
+    for (int times = 0; times < 3; times++) {
+        expect("kymo_stop", kymo_stop(), -KYMO_EBUSY);
+        expect("kymo_finish", kymo_finish(), -KYMO_EBUSY);
+        expect("kymo_start", kymo_start(&config), -KYMO_EINPROGRESS);
+        expect("kymo_snapshot", kymo_snapshot(), -KYMO_EBUSY);
+        expect("kymo_read", kymo_read(0, &word, sizeof word), -KYMO_EBUSY);
+        expect("kymo_counts", kymo_counts(&counts), -KYMO_EBUSY);
+        expect("kymo_switch", kymo_switch(KYMO_ID_SCHED_SWITCH, false), -KYMO_EBUSY);
+    }
+}
+
+int main(void) {
+    struct kymo_config config = {0};
+    struct kymo_counts counts = {0};
+    config.dump_state = dump_state;
+    expect("kymo_start", kymo_start(&config), 3);
+    kymo_thread_yield(1);
+    expect("kymo_snapshot", kymo_snapshot(), 0);
+    kymo_thread_yield(2);
+    expect("kymo_counts", kymo_counts(&counts), 0);
+    expect("events", (int)counts.retained, 2);
+    expect("kymo_stop", kymo_stop(), 3);
+    expect("kymo_finish", kymo_finish(), 0);
+    return wrong || dumps != 2;
+}

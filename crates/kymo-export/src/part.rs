@@ -66,12 +66,10 @@ pub fn write_file(
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Error> {
     let file = PartFile::new(path);
-    let written = File::create(file.written()).and_then(|created| {
-        let mut out = BufWriter::with_capacity(BUFFER, created);
-        fill(&mut out)?;
-        out.flush()
-    });
-    match written {
+    // What could not be created is not this call's to remove.
+    let created = File::create(file.written()).map_err(Error::write(path))?;
+    let mut out = BufWriter::with_capacity(BUFFER, created);
+    match fill(&mut out).and_then(|()| out.flush()) {
         Ok(()) => file.complete(),
         Err(error) => {
             file.discard();

@@ -110,3 +110,14 @@ fn a_failed_export_removes_what_it_wrote() {
     assert!(files(&out).is_empty(), "{:?}", files(&out));
     fs::remove_dir_all(out.parent().unwrap()).unwrap();
 }
+
+/// A link that leads nowhere cannot be created as a file, but it could be removed.
+#[cfg(unix)]
+#[test]
+fn a_file_that_cannot_be_created_is_left_as_it_is() {
+    let out = place("uncreated");
+    let part = out.with_file_name("out.part");
+    std::os::unix::fs::symlink("/there/is/no/such/folder", &part).unwrap();
+    kymo_export::write_file(&out, |_| Ok(())).unwrap_err();
+    fs::remove_file(&part).expect("the link is still there");
+}

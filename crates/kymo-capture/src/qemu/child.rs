@@ -93,15 +93,15 @@ impl Qemu {
     ) -> Result<Qemu, Error> {
         let program = launch.program.to_string_lossy().into_owned();
         if launch.makes_ram_file {
-            let file = File::create(&launch.ram.file);
-            let reserved = file.and_then(|file| reserve(&file, launch.ram.size));
-            reserved.map_err(|source| {
-                let _ = std::fs::remove_file(&launch.ram.file);
-                Error::RamFile {
-                    path: launch.ram.file.clone(),
-                    source,
-                }
-            })?;
+            let failed = |source| Error::RamFile {
+                path: launch.ram.file.clone(),
+                source,
+            };
+            // What could not be created is not this call's to remove.
+            let file = File::create(&launch.ram.file).map_err(failed)?;
+            reserve(&file, launch.ram.size)
+                .inspect_err(|_| drop(std::fs::remove_file(&launch.ram.file)))
+                .map_err(failed)?;
         }
         let mut command = Command::new(&launch.program);
         command

@@ -401,3 +401,16 @@ fn the_space_for_the_guests_ram_is_reserved() {
         "{error}"
     );
 }
+
+/// A link that leads nowhere cannot be created as a file, but it could be removed.
+#[cfg(unix)]
+#[test]
+fn a_ram_file_that_cannot_be_created_is_left_as_it_is() {
+    let link = std::env::temp_dir().join(format!("kymo-ram-link-{}", std::process::id()));
+    std::os::unix::fs::symlink("/there/is/no/such/folder", &link).unwrap();
+    let words = ["qemu-system-riscv64", "-M", "virt"].map(OsString::from);
+    let launch = Launch::command(&words, &link).unwrap();
+    let failed = Qemu::spawn(&launch, Stdio::null()).unwrap_err();
+    assert!(matches!(failed, Error::RamFile { .. }), "{failed}");
+    std::fs::remove_file(&link).expect("the link is still there");
+}

@@ -172,6 +172,8 @@ fn a_bar_shows_how_far_the_reading_is() {
         );
         let output = Command::new("script")
             .args(["-qec", &line, "/dev/null"])
+            // A bar is not drawn on a terminal of no kind.
+            .env("TERM", "xterm")
             .output()
             .unwrap();
         let shown = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -71,7 +71,7 @@ fn account(received: &Received, events: &[Event], harts: u64) {
 fn samples_are_recorded_with_events() {
     for arch in &ARCHES {
         let append =
-            "kymo=off run=perf,record,--mode,trace:sample,--hz,10000,--depth,3,--,known,400";
+            "kymo=off run=perf,record,--mode,trace:sample,--hz,10000,--depth,3,--,known,2000";
         let received = boot(arch, "perf-both", 2, append, Host::Takes).expect_code(0);
         let open = received.open.unwrap();
         assert_eq!(
@@ -128,7 +128,7 @@ fn samples_alone_are_collected_by_another_process() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn samples_by_a_counter_are_sent() {
     let append =
-        "kymo=off run=perf,record,--mode,sample,--driver,cycles,--count,50000,--,known,400";
+        "kymo=off run=perf,record,--mode,sample,--driver,cycles,--count,50000,--,known,2000";
     let received = boot(&AARCH64, "perf-cycles", 1, append, Host::Takes).expect_code(0);
     let events = events(&received);
     account(&received, &events, 1);
@@ -144,7 +144,7 @@ fn samples_by_a_counter_are_sent() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn the_command_line_has_samples_sent() {
     for arch in &ARCHES {
-        let append = "kymo=send,mode=sample,period_ns=150000,depth=0 run=known,400";
+        let append = "kymo=send,mode=sample,period_ns=150000,depth=0 run=known,2000";
         let received = boot(arch, "perf-send-samples", 1, append, Host::Takes).expect_code(0);
         let events = events(&received);
         account(&received, &events, 1);

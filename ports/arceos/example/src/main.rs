@@ -60,6 +60,9 @@ static LET_RUN: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 static PHASE: AtomicU32 = AtomicU32::new(0);
 static PHASE_CHANGED: WaitQueue = WaitQueue::new();
 
+/// Tasks that share a mutex, and how many of them have come to it.
+const SHARERS: u32 = 3;
+static ASKED: AtomicU32 = AtomicU32::new(0);
 /// How often it was locked.
 static SHARED: Mutex<u64> = Mutex::new(0);
 
@@ -186,8 +189,16 @@ fn collatz(unit: u32) -> u32 {
 }
 
 fn share() {
+    ASKED.fetch_add(1, Release);
     for _ in 0..LOCKS {
         let mut count = SHARED.lock();
+        if *count == 0 {
+            // Kept until the others wait for it, however the machine schedules them.
+            while ASKED.load(Acquire) < SHARERS {
+                axstd::thread::sleep(Duration::from_millis(1));
+            }
+            axstd::thread::sleep(Duration::from_millis(10));
+        }
         black_box(collatz(1));
         *count += 1;
     }

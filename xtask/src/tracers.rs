@@ -107,7 +107,7 @@ fn perf(folder: &Path) -> Result<Option<(PathBuf, PathBuf)>> {
     let mut record = Command::new("perf");
     record.args(["record", "--quiet", "--call-graph", "fp"]);
     record.args(["--event", "cpu-clock:u", "--freq", "997", "--output"]);
-    record.arg(&data).arg("--").arg(&program).arg("1000000000");
+    record.arg(&data).arg("--").arg(&program).arg("5000000000");
     let recorded = record.output().context("cannot start perf")?;
     if !recorded.status.success() {
         let says = String::from_utf8_lossy(&recorded.stderr);

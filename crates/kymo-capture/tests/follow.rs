@@ -16,7 +16,7 @@ use machine::{Kymo, Machine, emulator, scratch};
 
 /// Far longer than any test takes: an attachment that misses its end is stopped by this limit, and
 /// its test fails.
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(600);
 /// More marks than the rings hold.
 const TOO_MANY: u32 = 3000;
 

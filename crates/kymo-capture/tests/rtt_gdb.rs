@@ -322,7 +322,7 @@ fn run(server: Server, unsent: Vec<u8>, halt_every: Option<Duration>, patience: 
         },
         out: &folder,
         duration: None,
-        timeout: Some(Duration::from_secs(60)),
+        timeout: Some(LONG),
         grace: Duration::ZERO,
         interrupted: &AtomicBool::new(false),
     };
@@ -335,7 +335,7 @@ fn run(server: Server, unsent: Vec<u8>, halt_every: Option<Duration>, patience: 
 }
 
 /// Long enough for a machine under load.
-const LONG: Duration = Duration::from_secs(50);
+const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(300);
 
 /// Checks that the whole trace has arrived.

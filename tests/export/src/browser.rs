@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// The browser reads commands from file descriptor 3 and writes answers to 4.
 const WIRED: &str = r#"exec "$0" "$@" 3<&0 4>&1 >/dev/null"#;
 /// How long a page may take until it is as expected.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(crate) struct Browser {
     process: Child,

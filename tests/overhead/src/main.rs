@@ -22,7 +22,7 @@ use kernel::{KERNELS, Kernel};
 const BUDGETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../budgets.toml");
 /// Time limit of a run, in seconds. A run takes seconds, so this means a hang even on a busy
 /// machine.
-const SECONDS: &str = "300";
+const SECONDS: &str = "600";
 /// Exit code of coreutils' `timeout` after it ended a program.
 const TIMED_OUT: i32 = 124;
 /// Number of runs of each configuration.

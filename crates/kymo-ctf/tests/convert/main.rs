@@ -285,7 +285,7 @@ fn babeltrace2(folder: &Path) -> (Vec<String>, String) {
         "--fields=emf",
     ];
     let output = std::process::Command::new("timeout")
-        .args(["20", "babeltrace2"])
+        .args(["600", "babeltrace2"])
         .args(arguments)
         .arg(folder)
         .output()

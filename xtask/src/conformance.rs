@@ -1,38 +1,13 @@
-//! The conformance set of crates/kymo-ctf.
+//! The conformance set of crates/kymo-ctf. Its cases run in the step `unit`, and those with
+//! babeltrace2 in the step of that name.
 
 use anyhow::Result;
 
-use crate::process::{cargo, run as run_command};
+use crate::test;
 
-/// Runs all cases, also with babeltrace2 if it supports them, and prints the sections of the
-/// specifications that no case names.
-pub(crate) fn run() -> Result<()> {
-    let arguments = [
-        "test",
-        "-p",
-        "kymo-ctf",
-        "--test",
-        "conformance",
-        "--test",
-        "convert",
-        "--",
-        "--include-ignored",
-        "--nocapture",
-    ];
-    run_command(&mut cargo(&arguments))?;
-    sections()
-}
-
-/// Prints the sections without a case.
+/// Prints the sections of the specifications that no case names.
 pub(crate) fn sections() -> Result<()> {
-    let arguments = [
-        "test",
-        "-p",
-        "kymo-ctf",
-        "--test",
-        "sections",
-        "--",
-        "--nocapture",
-    ];
-    run_command(&mut cargo(&arguments))
+    let is_sections = |target: &str| target == "sections";
+    let suite = test::host()?.only(|program| is_sections(&program.target));
+    suite.run(&["--nocapture"])
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 use crate::clib::{self, Firmware};
-use crate::process::{run as run_command, target};
+use crate::process::{show, target};
 use crate::setup::{AARCH64, X86_64};
 use crate::{kernel, setup, test};
 
@@ -42,14 +42,14 @@ pub(crate) fn run(arch: Arch, kernel: Option<Kernel>) -> Result<()> {
     }
     fs::create_dir_all(target().join("demo"))?;
 
-    run_command(
+    show(
         Command::new(&kymo)
             .arg("record")
             .arg(&kernel)
             .arg("--out")
             .arg(&trace),
     )?;
-    run_command(Command::new(&kymo).args(["dump", "--count"]).arg(&trace))?;
+    show(Command::new(&kymo).args(["dump", "--count"]).arg(&trace))?;
 
     // babeltrace2 may only report counted losses on its standard error; anything else is an error
     // in the trace.

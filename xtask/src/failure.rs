@@ -1,4 +1,60 @@
-//! Errors with their own exit codes.
+//! Errors with their own exit codes, and what a step that failed leaves to be listed.
+
+use std::process::ExitStatus;
+
+/// A command ended with an error.
+#[derive(Debug)]
+pub(crate) struct Exited {
+    pub(crate) line: String,
+    pub(crate) status: ExitStatus,
+    /// What it printed.
+    pub(crate) lines: Vec<String>,
+}
+
+impl std::fmt::Display for Exited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "this failed ({}): {}", self.status, self.line)
+    }
+}
+
+impl std::error::Error for Exited {}
+
+/// Tests failed.
+#[derive(Debug)]
+pub(crate) struct Failed(pub(crate) Vec<FailedTest>);
+
+/// A test that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailedTest {
+    pub(crate) test: String,
+    /// What it printed.
+    pub(crate) lines: Vec<String>,
+    /// The command that runs it alone.
+    pub(crate) alone: String,
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0[..] {
+            [one] => write!(f, "a test failed: {}", one.test),
+            all => write!(f, "{} tests failed", all.len()),
+        }
+    }
+}
+
+impl std::error::Error for Failed {}
+
+/// A step was left out of the short form, and why.
+#[derive(Debug)]
+pub(crate) struct LeftOut(pub(crate) String);
+
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "left out: {}", self.0)
+    }
+}
+
+impl std::error::Error for LeftOut {}
 
 /// The machine lacks something; the message says what to type.
 #[derive(Debug)]

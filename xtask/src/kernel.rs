@@ -104,67 +104,91 @@ pub(crate) fn guide(toolchain: Toolchain) -> Result<()> {
         .try_for_each(|triple| build("guide", triple, toolchain).map(drop))
 }
 
-/// Builds the kernels whose environment variables are wanted. Returns each image with the variable,
-/// by which the end-to-end tests find it.
-pub(crate) fn images(
-    toolchain: Toolchain,
-    is_wanted: impl Fn(&str) -> bool,
-) -> Result<Vec<(&'static str, PathBuf)>> {
-    let probes =
-        |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
-    let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
-    let cortex_m =
-        |target| build("cortex-m", target, toolchain).map(|folder| folder.join("cortex-m-probes"));
-    type Image<'a> = (&'static str, &'a dyn Fn() -> Result<PathBuf>);
-    let images: [Image<'_>; 28] = [
-        ("KYMO_HELLO", &|| hello(toolchain)),
-        ("KYMO_DEMO_RISCV64", &|| demo(RISCV64, toolchain)),
-        ("KYMO_DEMO_X86_64", &|| demo(X86_64, toolchain)),
-        ("KYMO_DEMO_AARCH64", &|| demo(AARCH64, toolchain)),
-        ("KYMO_TEACHING", &|| teaching(toolchain)),
-        ("KYMO_DEMO_WITHOUT_TRACE_RISCV64", &|| {
-            demo_without_trace(RISCV64, toolchain)
-        }),
-        ("KYMO_DEMO_WITHOUT_TRACE_X86_64", &|| {
-            demo_without_trace(X86_64, toolchain)
-        }),
-        ("KYMO_DEMO_WITHOUT_TRACE_AARCH64", &|| {
-            demo_without_trace(AARCH64, toolchain)
-        }),
-        ("KYMO_PROBES_RISCV64", &|| probes(RISCV64)),
-        ("KYMO_PROBES_RISCV32", &|| probes(RISCV32)),
-        ("KYMO_MEASURE_RISCV64", &|| measure(RISCV64, toolchain)),
-        ("KYMO_MEASURE_RISCV32", &|| measure(RISCV32, toolchain)),
-        ("KYMO_MEASURE_AARCH64", &|| measure(AARCH64, toolchain)),
-        ("KYMO_PORT_ARCEOS", &|| arceos(toolchain)),
-        ("KYMO_PORT_EMBASSY", &|| {
-            Ok(build(EMBASSY, THUMB7M, toolchain)?.join("embassy-example"))
-        }),
-        ("KYMO_CORTEX_M_THUMBV7M", &|| cortex_m(THUMB7M)),
-        ("KYMO_CORTEX_M_THUMBV6M", &|| cortex_m(THUMB6M)),
-        ("KYMO_TINY_C", &clib::tiny),
-        ("KYMO_TINY_C_RECORDER", &clib::recorder),
-        ("KYMO_FIRMWARE_C", &|| clib::firmware(Firmware::Work)),
-        ("KYMO_FIRMWARE_C_OFF", &|| clib::firmware(Firmware::Off)),
-        ("KYMO_FIRMWARE_C_TRACE_SCHED", &|| {
-            clib::firmware(Firmware::TraceSched)
-        }),
-        ("KYMO_PORT_FREERTOS", &port_kernels::freertos),
-        ("KYMO_PORT_ZEPHYR", &|| port_kernels::zephyr(false)),
-        ("KYMO_PORT_ZEPHYR_LATER", &|| port_kernels::zephyr(true)),
-        ("KYMO_STRESS_RISCV64", &|| stress(RISCV64)),
-        ("KYMO_STRESS_RISCV32", &|| stress(RISCV32)),
-        ("KYMO_STRESS_X86_64", &|| stress(X86_64)),
-    ];
-    images
-        .into_iter()
-        .filter(|(variable, _)| is_wanted(variable))
-        .map(|(variable, build)| Ok((variable, build()?)))
+/// Builds an image.
+type Build = fn(Toolchain) -> Result<PathBuf>;
+
+/// What the end-to-end tests run, by the variables of the environment by which they find it.
+const IMAGES: [(&str, Build); 28] = [
+    ("KYMO_HELLO", hello),
+    ("KYMO_DEMO_RISCV64", |with| demo(RISCV64, with)),
+    ("KYMO_DEMO_X86_64", |with| demo(X86_64, with)),
+    ("KYMO_DEMO_AARCH64", |with| demo(AARCH64, with)),
+    ("KYMO_TEACHING", teaching),
+    ("KYMO_DEMO_WITHOUT_TRACE_RISCV64", |with| {
+        demo_without_trace(RISCV64, with)
+    }),
+    ("KYMO_DEMO_WITHOUT_TRACE_X86_64", |with| {
+        demo_without_trace(X86_64, with)
+    }),
+    ("KYMO_DEMO_WITHOUT_TRACE_AARCH64", |with| {
+        demo_without_trace(AARCH64, with)
+    }),
+    ("KYMO_PROBES_RISCV64", |with| probes(RISCV64, with)),
+    ("KYMO_PROBES_RISCV32", |with| probes(RISCV32, with)),
+    ("KYMO_MEASURE_RISCV64", |with| measure(RISCV64, with)),
+    ("KYMO_MEASURE_RISCV32", |with| measure(RISCV32, with)),
+    ("KYMO_MEASURE_AARCH64", |with| measure(AARCH64, with)),
+    ("KYMO_PORT_ARCEOS", arceos),
+    ("KYMO_PORT_EMBASSY", |with| {
+        Ok(build(EMBASSY, THUMB7M, with)?.join("embassy-example"))
+    }),
+    ("KYMO_CORTEX_M_THUMBV7M", |with| cortex_m(THUMB7M, with)),
+    ("KYMO_CORTEX_M_THUMBV6M", |with| cortex_m(THUMB6M, with)),
+    ("KYMO_TINY_C", |_| clib::tiny()),
+    ("KYMO_TINY_C_RECORDER", |_| clib::recorder()),
+    ("KYMO_FIRMWARE_C", |_| clib::firmware(Firmware::Work)),
+    ("KYMO_FIRMWARE_C_OFF", |_| clib::firmware(Firmware::Off)),
+    ("KYMO_FIRMWARE_C_TRACE_SCHED", |_| {
+        clib::firmware(Firmware::TraceSched)
+    }),
+    ("KYMO_PORT_FREERTOS", |_| port_kernels::freertos()),
+    ("KYMO_PORT_ZEPHYR", |_| port_kernels::zephyr(false)),
+    ("KYMO_PORT_ZEPHYR_LATER", |_| port_kernels::zephyr(true)),
+    ("KYMO_STRESS_RISCV64", |with| stress(RISCV64, with)),
+    ("KYMO_STRESS_RISCV32", |with| stress(RISCV32, with)),
+    ("KYMO_STRESS_X86_64", |with| stress(X86_64, with)),
+];
+
+/// Those that run on this machine's processor.
+const HOST_IMAGES: [(&str, Build); 2] = [
+    ("KYMO_HOST_PROBES", |_| host_probes()),
+    ("KYMO_HOST_MEASURE", |_| host_measure()),
+];
+
+/// The images that this machine can use.
+fn all_images() -> impl Iterator<Item = (&'static str, Build)> {
+    let is_x86 = cfg!(target_arch = "x86_64");
+    let host = HOST_IMAGES.into_iter().filter(move |_| is_x86);
+    IMAGES.into_iter().chain(host)
+}
+
+/// Builds all images. Returns each with its name.
+pub(crate) fn images(toolchain: Toolchain) -> Result<Vec<(&'static str, PathBuf)>> {
+    all_images()
+        .map(|(name, build)| Ok((name, build(toolchain)?)))
         .collect()
 }
 
+/// Builds the image of this name, if there is one.
+pub(crate) fn image(toolchain: Toolchain, name: &str) -> Result<Option<PathBuf>> {
+    let found = all_images().find(|(known, _)| *known == name);
+    found.map(|(_, build)| build(toolchain)).transpose()
+}
+
+fn probes(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
+    Ok(build("probes", triple, toolchain)?.join("libkymo_probes.a"))
+}
+
+fn stress(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
+    Ok(build("stress", triple, toolchain)?.join("stress"))
+}
+
+fn cortex_m(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
+    Ok(build("cortex-m", triple, toolchain)?.join("cortex-m-probes"))
+}
+
 /// Builds kernels/probes for this machine's processor.
-pub(crate) fn host_probes() -> Result<PathBuf> {
+fn host_probes() -> Result<PathBuf> {
     let built = target().join("host-probes");
     run(cargo(&["build", "--release", "--target-dir"])
         .arg(&built)
@@ -201,7 +225,7 @@ fn measure(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
 }
 
 /// Builds the program that runs the probes on this machine's processor.
-pub(crate) fn host_measure() -> Result<PathBuf> {
+fn host_measure() -> Result<PathBuf> {
     let built = target().join("host-probes");
     run(cargo(&["build", "--release"])
         .args(MEASURE)

@@ -9,6 +9,7 @@ mod export;
 mod failure;
 mod flame;
 mod fuzz;
+mod gate;
 mod kernel;
 mod linux_guest;
 mod miri;
@@ -24,8 +25,10 @@ mod rules;
 mod setup;
 mod step;
 mod stress;
+mod suite;
 mod test;
 mod tracers;
+mod watched;
 
 use std::process::ExitCode;
 
@@ -33,6 +36,7 @@ use anyhow::Result;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use bench::{count, samples, trace, verbs};
+use test::Form;
 
 const AFTER: &str = "\
 demo, test and kill-test set up what they need by themselves.
@@ -68,20 +72,31 @@ enum Command {
     /// Profile an ordinary program, examples/flame.rs, and draw where its time goes
     #[command(after_help = "Example: cargo xtask flame")]
     Flame,
-    /// Run all checks and tests, or only these steps
+    /// Run the checks and tests that every commit must pass, or only these steps
     #[command(after_help = test::help())]
     Test {
+        /// The long form of every step, in hours: what passes is noted in .ci/all-passed, in a
+        /// commit
+        #[arg(long)]
+        all: bool,
         /// Names of steps; e2e:FILE is one file of the end-to-end tests (tests/e2e/tests/FILE.rs),
         /// e2e:FILE::TEST one of its tests
         #[arg(value_name = "STEP", value_parser = test::step_name)]
         steps: Vec<String>,
+    },
+    /// Run .ci/run on a clean clone of a commit, as CI does, and note that it passed in target/gate
+    #[command(after_help = "Example: cargo xtask gate main")]
+    Gate {
+        /// The commit
+        #[arg(value_name = "COMMIT", default_value = "HEAD")]
+        commit: String,
     },
     /// Kill QEMU at random moments and recover the trace each time
     #[command(after_help = "Example: cargo xtask kill-test 20\n\n\
                             KYMO_SEED=S repeats a run (each prints its own).")]
     KillTest {
         /// How often
-        #[arg(value_name = "N", default_value_t = 100)]
+        #[arg(value_name = "N", default_value_t = test::KILLS)]
         count: u32,
     },
     /// Run the models of the ring under loom
@@ -98,7 +113,7 @@ enum Command {
         #[arg(
             long,
             value_name = "N",
-            default_value_t = 16,
+            default_value_t = test::MIRI_SEEDS,
             value_parser = clap::value_parser!(u32).range(1..)
         )]
         seeds: u32,
@@ -161,7 +176,7 @@ enum Command {
         #[arg(
             long = "mb",
             value_name = "N",
-            default_value_t = 1100,
+            default_value_t = test::BIG_TRACE,
             value_parser = clap::value_parser!(u64).range(1..=100_000)
         )]
         megabytes: u64,
@@ -179,6 +194,12 @@ enum Command {
     /// Count the lines that a user of each port under ports/ adds, and compare with the limits
     #[command(after_help = "Example: cargo xtask ports")]
     Ports,
+    /// Build a kernel or a program, and print its path: the end-to-end tests call this
+    #[command(hide = true, after_help = "Example: cargo xtask image KYMO_HELLO")]
+    Image {
+        /// The variable of the environment by which the tests find it
+        name: String,
+    },
     /// Build the kernels, and print their paths
     #[command(after_help = "Example: cargo xtask build-kernels")]
     BuildKernels,
@@ -190,7 +211,7 @@ enum Command {
 #[derive(Args)]
 struct Stress {
     /// Number of events to verify
-    #[arg(default_value_t = 1_000_000_000)]
+    #[arg(default_value_t = test::STRESS)]
     events: u64,
     #[command(subcommand)]
     place: Option<StressPlace>,
@@ -202,7 +223,7 @@ enum StressPlace {
     #[command(after_help = "Example: cargo xtask stress qemu 2000000")]
     Qemu {
         /// Approximate number of calls on each architecture
-        #[arg(default_value_t = 20_000_000)]
+        #[arg(default_value_t = test::STRESS_QEMU)]
         events: u64,
     },
 }
@@ -276,7 +297,11 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Demo { arch, kernel } => demo::run(arch, kernel),
         Command::Flame => flame::run(),
-        Command::Test { steps } => test::run(&steps),
+        Command::Test { all, steps } => {
+            let form = if all { Form::All } else { Form::Short };
+            test::run(form, &steps)
+        }
+        Command::Gate { commit } => gate::run(&commit),
         Command::KillTest { count } => test::kill(count),
         Command::Models { more } => models::run(more),
         Command::Miri { seeds } => miri::long(seeds),
@@ -322,6 +347,10 @@ fn run(command: Command) -> Result<()> {
             Ok(())
         }
         Command::Ports => ports::run(),
+        Command::Image { name } => {
+            println!("{}", test::e2e::image(&name)?.display());
+            Ok(())
+        }
         Command::BuildKernels => {
             for (_, file) in test::kernels()? {
                 println!("{}", file.display());

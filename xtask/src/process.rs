@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::failure::Usage;
+use crate::failure::{Exited, Usage};
+use crate::watched::{Watched, print_time, watch};
 
 /// Root of the repository.
 pub(crate) fn root() -> &'static Path {
@@ -27,8 +29,29 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the command with inherited output; an error unless it succeeds.
+/// Runs the command; an error unless it succeeds. What it prints is passed on, and kept for the
+/// list of failures.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let line = line(command);
+    eprintln!("$ {line}");
+    let watched = watch(command).with_context(|| format!("cannot start: {line}"))?;
+    succeeded(line, watched)
+}
+
+fn succeeded(line: String, watched: Watched) -> Result<()> {
+    let Watched { status, lines } = watched;
+    if status.success() {
+        return Ok(());
+    }
+    bail!(Exited {
+        line,
+        status,
+        lines
+    })
+}
+
+/// Runs the command at the terminal of this program, if there is one; an error unless it succeeds.
+pub(crate) fn show(command: &mut Command) -> Result<()> {
     let line = line(command);
     eprintln!("$ {line}");
     let status = command
@@ -44,11 +67,13 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = line(command);
     eprintln!("$ {line}");
+    let begin = Instant::now();
     let result = command
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("cannot start: {line}"))?;
+    print_time(begin);
     let text = String::from_utf8_lossy(&result.stdout).into_owned();
     if !result.status.success() {
         bail!("this failed ({}): {line}\n{text}", result.status);
@@ -73,14 +98,11 @@ pub(crate) fn program(package: &str) -> Result<Command> {
 pub(crate) fn run_program(command: &mut Command) -> Result<()> {
     let line = line(command);
     eprintln!("$ {line}");
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start: {line}"))?;
-    match status.code() {
-        Some(0) => Ok(()),
-        Some(2) => bail!(Usage(format!("These arguments are wrong: {line}"))),
-        _ => bail!("this failed ({status}): {line}"),
+    let watched = watch(command).with_context(|| format!("cannot start: {line}"))?;
+    if watched.status.code() == Some(2) {
+        bail!(Usage(format!("These arguments are wrong: {line}")));
     }
+    succeeded(line, watched)
 }
 
 /// Runs the command silently; its standard output, or `None` if it cannot be started or fails.
@@ -98,13 +120,20 @@ pub(crate) fn exists(program: &str) -> bool {
     std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
 
+/// Characters of a command that are printed at most.
+const WIDE: usize = 200;
+
 /// A command as one would type it, with the program's file name.
 fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let words = std::iter::once(program.file_name().unwrap_or(program.as_os_str()))
         .chain(command.get_args());
-    words
+    let line = words
         .map(|word| word.to_string_lossy())
         .collect::<Vec<_>>()
-        .join(" ")
+        .join(" ");
+    match line.char_indices().nth(WIDE) {
+        Some((end, _)) => format!("{}...", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
 }

@@ -3,25 +3,19 @@
 use anyhow::{Result, bail};
 
 use crate::failure::Usage;
-use crate::process::{cargo, run as run_command};
+use crate::suite::Suite;
+use crate::watched::not_run;
 use crate::{setup, test};
 
 /// Runs tests/stress until this many events are verified: signals nest writers while readers drain.
 pub(crate) fn run(events: u64) -> Result<()> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-        println!("NOT RUN: it sends signals into the writers of x86-64, on Linux.");
+        not_run("it sends signals into the writers of x86-64, on Linux");
         return Ok(());
     }
-    let mut command = cargo(&[
-        "test",
-        "-p",
-        "kymo-stress",
-        "--release",
-        "--",
-        "--include-ignored",
-        "--nocapture",
-    ]);
-    run_command(command.env("KYMO_STRESS_EVENTS", events.to_string()))
+    Suite::build(&["-p", "kymo-stress", "--release"])?
+        .env("KYMO_STRESS_EVENTS", events.to_string())
+        .run(&["--include-ignored", "--nocapture"])
 }
 
 /// Runs the long form of tests/e2e/tests/stress: interrupts nest writers under QEMU, with this many
@@ -33,17 +27,7 @@ pub(crate) fn qemu(events: u64) -> Result<()> {
         )));
     }
     setup::run()?;
-    let options = [
-        "--test",
-        "stress",
-        "--",
-        "--include-ignored",
-        "--nocapture",
-        "--test-threads=1",
-    ];
-    run_command(
-        test::e2e()?
-            .env("KYMO_QEMU_STRESS_EVENTS", events.to_string())
-            .args(options),
-    )
+    let calls = events.to_string();
+    let e2e = test::e2e::all()?.env("KYMO_QEMU_STRESS_EVENTS", calls);
+    e2e.show(|file| test::e2e::STRESS.contains(&file))
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::bench::{lttng, trace};
 use crate::failure::{Environment, NotRun};
 use crate::process::{cargo, root, run as run_command, target};
-use crate::setup;
+use crate::{setup, test};
 
 /// Number of events of each kind that LTTng records; their numbers stay in the range that
 /// babeltrace2 prints exactly.
@@ -40,29 +40,17 @@ pub(crate) fn run() -> Result<()> {
     ];
     traces.extend(perf.iter().map(|(trace, _)| trace.clone()));
     let traces = std::env::join_paths(traces).context("a path has a colon in it")?;
-    let values = [
-        "test",
-        "-p",
-        "kymo-ctf",
-        "--test",
-        "tracers",
-        "--",
-        "--ignored",
-        "--nocapture",
-    ];
-    run_command(cargo(&values).env("KYMO_TRACES", &traces))?;
-    let lines = [
-        "test",
-        "-p",
-        "kymo-cli",
-        "--test",
-        "babeltrace",
-        "--",
-        "--ignored",
-        "--nocapture",
-        "lines_of_tracers",
-    ];
-    run_command(cargo(&lines).env("KYMO_TRACES", &traces))?;
+    let tests = |package: &str, target: &str| {
+        test::host().map(|suite| {
+            suite.only(|program| (&*program.package, &*program.target) == (package, target))
+        })
+    };
+    tests("kymo-ctf", "tracers")?
+        .env("KYMO_TRACES", &traces)
+        .run(&["--ignored", "--nocapture"])?;
+    tests("kymo-cli", "babeltrace")?
+        .env("KYMO_TRACES", &traces)
+        .run(&["--ignored", "--nocapture", "lines_of_tracers"])?;
     let Some((trace, program)) = perf else {
         bail!(NotRun(
             "perf may not sample a program here, the other tracers passed. \
@@ -70,19 +58,10 @@ pub(crate) fn run() -> Result<()> {
                 .to_owned()
         ));
     };
-    let chains = [
-        "test",
-        "-p",
-        "kymo-cli",
-        "--test",
-        "flame",
-        "--",
-        "--ignored",
-        "chains_of_perf",
-    ];
-    let mut command = cargo(&chains);
-    command.env("KYMO_PERF_TRACE", trace);
-    run_command(command.env("KYMO_PERF_PROGRAM", program))
+    tests("kymo-cli", "flame")?
+        .env("KYMO_PERF_TRACE", trace)
+        .env("KYMO_PERF_PROGRAM", program)
+        .run(&["--ignored", "chains_of_perf"])
 }
 
 /// Samples benches/ctf/spin.c with Linux's perf, by frame pointers, and converts what it wrote.

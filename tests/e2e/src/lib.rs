@@ -1,8 +1,7 @@
 //! What the end-to-end tests share: the programs they run, the demo kernel's ledger, babeltrace2.
 //!
-//! The tests need a built kernel, QEMU and babeltrace2, and fail without them: `cargo xtask test`
-//! builds and installs these and names them in `KYMO_HELLO` (the kernel's ELF file), `KYMO_BIN`
-//! (the `kymo` command), and others; see `xtask/src/kernel.rs`.
+//! The tests need kernels, QEMU and babeltrace2, and fail without them. `cargo xtask test` installs
+//! the tools; [`built`] has it build what else a test takes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod aarch64;
@@ -13,20 +12,46 @@ pub mod interrupted;
 pub mod ledger;
 pub mod port;
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{LazyLock, Mutex};
+use std::time::{Duration, Instant};
 
-/// A file that `cargo xtask test` names.
+/// A kernel or a program that `cargo xtask` builds, see `xtask/src/kernel.rs`: the file that the
+/// variable names, or else what `xtask image` builds now.
 pub fn built(variable: &str) -> PathBuf {
-    let path = std::env::var_os(variable).unwrap_or_else(|| {
-        panic!(
-            "{variable} is not set: run these tests by `cargo xtask test e2e`, which builds \
-                 what they need"
-        )
+    if let Some(path) = std::env::var_os(variable) {
+        return PathBuf::from(path);
+    }
+    static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut built = BUILT.lock().expect("no other test panics here");
+    let build = || build(variable);
+    built
+        .entry(variable.to_owned())
+        .or_insert_with(build)
+        .clone()
+}
+
+fn build(variable: &str) -> PathBuf {
+    let xtask = std::env::var_os("KYMO_XTASK").unwrap_or_else(|| {
+        panic!("KYMO_XTASK is not set: run these tests by `cargo xtask test e2e`")
     });
-    PathBuf::from(path)
+    // One at a time: a test must not start what another one is about to replace.
+    let lock = File::create(std::env::temp_dir().join("kymo-e2e-images.lock"));
+    let lock = lock.expect("the lock can be created");
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("the lock works");
+    let output = Command::new(xtask).args(["image", variable]).output();
+    let output = output.expect("xtask runs");
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let (paths, messages) = (text(&output.stdout), text(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{variable} cannot be built:\n{messages}"
+    );
+    PathBuf::from(paths.lines().last().expect("xtask prints the path"))
 }
 
 /// The kernel.
@@ -78,9 +103,34 @@ pub fn recording(kernel: &Path, out: &Path) -> Command {
 pub fn record(out: &Path, append: &str, more: &[&str]) -> Output {
     let mut command = recording(&hello(), out);
     command
-        .args(["--timeout", "120", "--append", append])
+        .args(["--timeout", patience(), "--append", append])
         .args(more);
     run(&mut command, 0)
+}
+
+/// Seconds after which a test gives up what it waits for, far longer than that takes on a busy
+/// host: 600, or `KYMO_TEST_PATIENCE`.
+pub fn patience() -> &'static str {
+    static SECONDS: LazyLock<String> =
+        LazyLock::new(|| std::env::var("KYMO_TEST_PATIENCE").unwrap_or_else(|_| "600".to_owned()));
+    &SECONDS
+}
+
+/// Waits for progress; panics when [`patience`] ends.
+pub fn wait_until(done: impl Fn() -> bool) {
+    let limit = Duration::from_secs(patience().parse().expect("KYMO_TEST_PATIENCE is a number"));
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < limit, "nothing happens");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A command that `timeout` ends when [`patience`] does.
+pub fn limited(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg(patience()).arg(program);
+    command
 }
 
 /// Reproducible pseudo-random numbers (SplitMix64).

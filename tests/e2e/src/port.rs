@@ -12,7 +12,7 @@ use kymo::Diagnostics;
 use kymo::wire::{self, Arrived, Kind, Open};
 
 use crate::demo::Arch;
-use crate::scratch;
+use crate::{limited, scratch};
 
 /// The data received over a machine's port.
 pub struct Received {
@@ -120,10 +120,10 @@ pub fn boot(arch: &'static Arch, name: &str, harts: usize, append: &str, host: H
 
 /// The command for the machine, without a port.
 pub fn machine(arch: &Arch, folder: &Path, harts: usize, append: &str) -> Command {
+    let mut words = arch.qemu(Some(&folder.join("ram"))).into_iter();
     // A machine that does not end fails the test.
-    let mut command = Command::new("timeout");
-    command.arg("120");
-    command.args(arch.qemu(Some(&folder.join("ram"))));
+    let mut command = limited(words.next().unwrap_or_default());
+    command.args(words);
     command.args(["-smp", &harts.to_string()]);
     command
         .arg("-kernel")

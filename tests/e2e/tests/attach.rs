@@ -1,6 +1,5 @@
 //! `kymo attach` on running machines, which keep running; whatever ends it, the trace is complete
 //! and the message gives the reason.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -9,12 +8,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kymo_capture::locate;
 use kymo_capture::qemu::{Launch, Qemu};
 use kymo_ctf::{Item, Trace};
-use kymo_e2e::{babeltrace, hello, kymo, ledger, run, scratch};
+use kymo_e2e::{babeltrace, hello, kymo, ledger, run, scratch, wait_until};
 
 /// A machine with `kernels/hello` that is not being recorded.
 struct Machine {
@@ -25,15 +24,6 @@ struct Machine {
     socket: PathBuf,
     /// A monitor for the test: each serves one client at a time.
     control: PathBuf,
-}
-
-/// The limit is generous, as the host may be slow.
-fn wait_until(done: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < Duration::from_secs(60), "nothing happens");
-        sleep(Duration::from_millis(1));
-    }
 }
 
 fn is_tracing(ram: &Path) -> bool {

@@ -1,5 +1,4 @@
 //! The demo kernel's workload `bench`: its own operations, measured and compared with targets.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::process::Command;
 

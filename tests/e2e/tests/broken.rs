@@ -1,6 +1,5 @@
 //! Call chains of `kernels/demo` that are broken, found in the interrupt that takes the sample: the
 //! kernel does not fault, and each sample says where its chain ends and why.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs;

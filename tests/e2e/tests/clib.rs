@@ -1,6 +1,5 @@
 //! kernels/tiny-c, a kernel in C that is linked with the library for such kernels: its trace, and
 //! what the library takes of its image, its memory and its time.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,14 +1,12 @@
 //! `kernels/cortex-m` on QEMU's mps2-an385, as machine code for Armv7-M and for Armv6-M, which has
 //! no compare-and-swap: what an event costs, and interrupts at any instruction of a writer.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use kymo_ctf::{Item, LossKind, Trace};
-use kymo_e2e::{babeltrace, built, kymo, run, scratch};
+use kymo_e2e::{babeltrace, built, kymo, limited, run, scratch};
 use object::{Object, ObjectSection, ObjectSymbol};
 use serde_json::Value as Json;
 
@@ -49,8 +47,8 @@ impl Image {
 
     /// Runs the kernel in a folder, to which it writes `kymo.frames`. Returns its console.
     fn boot(&self, folder: &Path, plugin: Option<String>) -> String {
-        let mut qemu = Command::new("timeout");
-        qemu.args(["200", "qemu-system-arm", "-M", "mps2-an385"]);
+        let mut qemu = limited("qemu-system-arm");
+        qemu.args(["-M", "mps2-an385"]);
         qemu.current_dir(folder);
         qemu.args(["-icount", "shift=0,sleep=off", "-display", "none"]);
         qemu.args(["-serial", "none", "-monitor", "none"]);

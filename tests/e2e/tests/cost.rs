@@ -1,6 +1,5 @@
 //! The cost of an event, counted in the machine code of one out-of-line function per event
 //! (`kernels/probes`), and by the QEMU plugin at run time; compared with `budgets.toml`.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,4 @@
 //! `kernels/demo` counts loops of known length with its processors' counters.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +6,7 @@ use std::process::Command;
 
 use kymo_ctf::{Event, Item, Trace, Value};
 use kymo_e2e::demo::{AARCH64, ARCHES, Arch, RISCV64};
-use kymo_e2e::{babeltrace, kymo, run, scratch};
+use kymo_e2e::{babeltrace, kymo, patience, run, scratch};
 
 /// What the workload prints of one event: the group, the event, the loop's length, and the counts.
 #[derive(Debug, PartialEq)]
@@ -403,7 +402,7 @@ fn nmis_come_while_a_hart_counts() {
         ]);
         command.arg(&trace).args([
             "--timeout",
-            "120",
+            patience(),
             "--append",
             "workload=nmis tick_us=200",
             "--counters",

@@ -1,16 +1,13 @@
 //! The demo kernel's own counters: in its memory, in its trace, and in what is made of that.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use kymo_capture::locate;
 use kymo_e2e::demo::{ARCHES, Arch, LEDGER, ledger, sum};
-use kymo_e2e::{babeltrace, kymo, recording, run, scratch};
+use kymo_e2e::{babeltrace, kymo, patience, recording, run, scratch, wait_until};
 use serde_json::Value;
 
 /// Records the kernel; returns what it printed of its counters at its end, by name. (It compares
@@ -18,7 +15,7 @@ use serde_json::Value;
 fn record(arch: &Arch, out: &Path, append: &str) -> BTreeMap<String, String> {
     let mut command = recording(&arch.kernel(), out);
     let output = run(
-        command.args(["--timeout", "120", "--cpus", "4", "--append", append]),
+        command.args(["--timeout", patience(), "--cpus", "4", "--append", append]),
         0,
     );
     let text = [output.stdout, output.stderr].concat();
@@ -200,11 +197,7 @@ impl Machine {
             let found = locate::segments(&ram, None).and_then(|all| locate::region(&ram, &all));
             found.is_ok() && sum(&ledger(arch, &ram, LEDGER, HARTS)) >= operations
         };
-        let began = Instant::now();
-        while !traces() {
-            assert!(began.elapsed() < Duration::from_secs(60), "nothing happens");
-            sleep(Duration::from_millis(5));
-        }
+        wait_until(traces);
         machine
     }
 

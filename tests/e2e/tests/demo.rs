@@ -1,6 +1,5 @@
 //! `kernels/demo`, recorded live: the trace has every operation that the kernel counted, hart by
 //! hart and event by event, and is consistent.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +10,7 @@ use kymo_ctf::{Event, Item, Trace, Value};
 use kymo_e2e::demo::{
     AARCH64, ARCHES, Arch, Counts, LEDGER, X86_64, is_the_librarys, ledger, name_of,
 };
-use kymo_e2e::{babeltrace, kymo, recording, run, scratch};
+use kymo_e2e::{babeltrace, kymo, patience, recording, run, scratch};
 
 /// Of `LockKind`.
 const SEMAPHORE: u64 = 1;
@@ -294,7 +293,7 @@ fn account(
     command.args([
         "--keep-ram",
         "--timeout",
-        "120",
+        patience(),
         "--cpus",
         &harts.to_string(),
         "--append",
@@ -534,7 +533,7 @@ fn names_of(arch: &Arch, name: &str, append: &str) -> BTreeSet<String> {
     let out = scratch(&format!("{name}-{}", arch.name)).join("trace");
     let mut command = recording(&arch.kernel(), &out);
     run(
-        command.args(["--timeout", "120", "--cpus", "2", "--append", append]),
+        command.args(["--timeout", patience(), "--cpus", "2", "--append", append]),
         0,
     );
     let items = Trace::open(&out).unwrap().events();

@@ -1,10 +1,9 @@
 //! `kymo doctor` on kernels with which nothing is wrong: it lists what they do not record.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::Path;
 
 use kymo_e2e::demo::RISCV64;
-use kymo_e2e::{hello, kymo, recording, run, scratch};
+use kymo_e2e::{hello, kymo, patience, recording, run, scratch};
 use serde_json::Value;
 
 /// The findings on a healthy trace: severity and message.
@@ -25,7 +24,7 @@ fn hello_is_healthy_and_hooks_three_lines() {
     let out = scratch("doctor-hello").join("trace");
     let mut command = recording(&hello(), &out);
     run(
-        command.args(["--timeout", "120", "--append", "events=10000"]),
+        command.args(["--timeout", patience(), "--append", "events=10000"]),
         0,
     );
     assert_eq!(
@@ -53,7 +52,7 @@ fn hello_is_healthy_and_hooks_three_lines() {
 fn the_demo_kernel_is_healthy() {
     let out = scratch("doctor-demo").join("trace");
     let mut command = recording(&RISCV64.kernel(), &out);
-    let options = ["--cpus", "4", "--timeout", "120", "--append"];
+    let options = ["--cpus", "4", "--timeout", patience(), "--append"];
     run(command.args(options).arg("workload=all rounds=40"), 0);
     let found = findings(&out);
     let names: Vec<&String> = found

@@ -1,5 +1,4 @@
 //! User errors and invalid files: one message with advice, the documented exit code, no panic.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::ffi::OsStr;
 use std::fs;

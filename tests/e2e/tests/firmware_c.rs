@@ -1,19 +1,18 @@
 //! kernels/firmware-c, an RTOS in C: what it has counted itself is in its trace, one for one.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use kymo_ctf::{Item, Trace};
-use kymo_e2e::{babeltrace, built, kymo, recording, run, scratch};
+use kymo_e2e::{babeltrace, built, kymo, patience, recording, run, scratch};
 use object::{Object, ObjectSymbol};
 
 /// Records an image; returns its console too.
 fn recorded(variable: &str, folder: &str) -> (PathBuf, String) {
     let out = scratch(folder).join("trace");
     let output = run(
-        recording(&built(variable), &out).args(["--deterministic", "--timeout", "120"]),
+        recording(&built(variable), &out).args(["--deterministic", "--timeout", patience()]),
         0,
     );
     (out, String::from_utf8(output.stdout).unwrap())

@@ -1,6 +1,5 @@
 //! Every Rust block of the guide is code that is compiled: it stands in `kernels/guide` or in
 //! `kernels/teaching`.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

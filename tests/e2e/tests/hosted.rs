@@ -1,6 +1,5 @@
 //! A user-space program that records itself: every kind of field, several threads, a live reader,
 //! more threads than rings.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -46,7 +45,7 @@ static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![
     IrqExit,
     IrqName
 ];
-type Kymo = kymo::Tracer<Hosted>;
+pub(crate) type Kymo = kymo::Tracer<Hosted>;
 
 fn everything(seed: i64) {
     trace!(Everything {

@@ -1,5 +1,4 @@
 //! One machine's memory in every form that `kymo recover` supports: RAM file, raw dump, ELF core.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,11 +7,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kymo_capture::locate;
 use kymo_capture::qemu::{Launch, Qemu};
-use kymo_e2e::{babeltrace, hello, kymo, run, scratch};
+use kymo_e2e::{babeltrace, hello, kymo, patience, run, scratch, wait_until};
 
 /// Sends a command to QEMU's monitor; waits for its answer.
 fn command(monitor: &mut BufReader<UnixStream>, text: &str) {
@@ -56,17 +55,10 @@ fn a_ram_file_a_raw_dump_and_an_elf_core_give_the_same_trace() {
         .unwrap()
         .with(["-qmp", &qmp]);
     let machine = Qemu::spawn(&launch, Stdio::null()).unwrap();
-    let began = Instant::now();
-    while locate::segments(&ram, None)
-        .and_then(|segments| locate::region(&ram, &segments))
-        .is_err()
-    {
-        assert!(
-            began.elapsed() < Duration::from_secs(60),
-            "the kernel does not start its trace"
-        );
-        sleep(Duration::from_millis(5));
-    }
+    wait_until(|| {
+        let segments = locate::segments(&ram, None);
+        segments.and_then(|all| locate::region(&ram, &all)).is_ok()
+    });
     sleep(Duration::from_millis(500));
     let mut monitor = BufReader::new(UnixStream::connect(&socket).unwrap());
     command(&mut monitor, r#"{"execute":"qmp_capabilities"}"#);
@@ -147,7 +139,7 @@ fn a_users_own_qemu_command_is_recorded() {
         "-kernel",
         &hello,
     ];
-    let mut command = kymo(["record", "--timeout", "60", "--out"]);
+    let mut command = kymo(["record", "--timeout", patience(), "--out"]);
     let output = run(
         command
             .arg(&out)

@@ -1,17 +1,19 @@
 //! Machines and recorders that are killed at random moments.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kymo_capture::locate;
 use kymo_capture::qemu::{Launch, Qemu};
 use kymo_ctf::{Item, Trace};
-use kymo_e2e::{Random, babeltrace, hello, kymo, ledger, record, recording, run, scratch, seed};
+use kymo_e2e::{
+    Random, babeltrace, hello, kymo, ledger, patience, record, recording, run, scratch, seed,
+    wait_until,
+};
 
 /// Number of kills: 10, or `KYMO_KILLS` (the long form).
 fn kills() -> u32 {
@@ -20,15 +22,6 @@ fn kills() -> u32 {
 
 fn find(ram: &Path) -> Result<locate::Found, locate::Error> {
     locate::region(ram, &locate::segments(ram, None)?)
-}
-
-/// The limit is generous, as the host may be slow.
-fn wait_until(done: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < Duration::from_secs(60), "nothing happens");
-        sleep(Duration::from_millis(1));
-    }
 }
 
 #[test]
@@ -220,21 +213,11 @@ fn kill_the_recorder_and_the_trace_opens() {
 
 /// The machine ends with its recorder: no process has the RAM file on its command line.
 fn assert_machine_ends(ram: &str) {
-    let began = Instant::now();
-    loop {
-        let found = Command::new("pgrep")
-            .args(["-f", ram])
-            .output()
-            .expect("pgrep runs");
-        if found.stdout.is_empty() {
-            return;
-        }
-        assert!(
-            began.elapsed() < Duration::from_secs(10),
-            "the machine outlives its recorder"
-        );
-        sleep(Duration::from_millis(10));
-    }
+    wait_until(|| {
+        let mut pgrep = Command::new("pgrep");
+        let found = pgrep.args(["-f", ram]).output().expect("pgrep runs");
+        found.stdout.is_empty()
+    });
 }
 
 #[test]
@@ -254,9 +237,10 @@ fn the_time_limit_ends_the_machine_and_the_trace_is_complete() {
             .unwrap()
     };
     // A busy host may take longer to start the machine.
-    let output = Some(record_for("6"))
-        .filter(|output| output.status.code() != Some(3))
-        .unwrap_or_else(|| record_for("60"));
+    let limits = ["6", "60", patience()];
+    let mut outputs = limits.into_iter().map(record_for);
+    let output = outputs.find(|output| output.status.code() != Some(3));
+    let output = output.expect("the machine starts to trace");
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(
         output.status.code() == Some(1) && text.contains("was ended at the time limit"),

@@ -1,13 +1,12 @@
 //! `kymo cost`: the plugin's counts equal the trace's and the budgets', and every invalid input
 //! gives a message.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use kymo_e2e::{built, hello, kymo, run, scratch};
+use kymo_e2e::{built, hello, kymo, patience, run, scratch};
 use object::{Object, ObjectSymbol};
 use serde_json::Value;
 
@@ -16,7 +15,7 @@ const APPEND: [&str; 2] = ["--append", "events=40000"];
 /// `kymo cost` on a kernel: its standard output.
 fn cost(kernel: &Path, more: &[&str]) -> String {
     let mut command = kymo([OsStr::new("cost"), kernel.as_os_str()]);
-    command.args(["--timeout", "120"]).args(more);
+    command.args(["--timeout", patience()]).args(more);
     String::from_utf8(run(&mut command, 0).stdout).unwrap()
 }
 

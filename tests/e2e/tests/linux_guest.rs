@@ -1,12 +1,10 @@
 //! Counters under a real Linux: Debian's kernel for AArch64 in QEMU, where each instruction takes a
 //! nanosecond and a cycle. The programs in the guest are described in tests/linux-guest.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::Write as _;
-use std::process::Command;
 use std::sync::LazyLock;
 
-use kymo_e2e::{built, run};
+use kymo_e2e::{built, limited, run};
 use serde_json::Value;
 
 /// How a command in the guest ended.
@@ -26,8 +24,8 @@ fn boot(commands: &str) -> Option<Vec<Ended>> {
         let _ = std::io::stderr().write_all(line.as_bytes());
         return None;
     }
-    let mut qemu = Command::new("timeout");
-    qemu.args(["300", "qemu-system-aarch64", "-M", "virt,gic-version=3"])
+    let mut qemu = limited("qemu-system-aarch64");
+    qemu.args(["-M", "virt,gic-version=3"])
         .args(["-cpu", "cortex-a72", "-smp", "1", "-m", "512M"])
         .args(["-nographic", "-no-reboot", "-icount", "shift=0,sleep=off"])
         .arg("-kernel")

@@ -1,6 +1,5 @@
 //! The kernel's own printout of its trace on a serial line, compared with the trace that the host
 //! reads from its memory.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::Path;
 use std::process::Command;

@@ -1,6 +1,5 @@
 //! `kernels/demo` records itself by its own system calls: its program `perf` sends exactly the
 //! trace over a virtio serial port.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,6 +1,5 @@
 //! the program `perf` of `kernels/demo` starts, stops, reads and finishes samples, alone and
 //! with events, by the system calls that record events.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 

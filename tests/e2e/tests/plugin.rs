@@ -1,7 +1,6 @@
 //! The plugin under QEMU: exact on loops of known counts, on every architecture, on one CPU and on
 //! four in parallel, with traps and interrupts that call the same function from within; and its
 //! arguments.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,12 +1,11 @@
 //! ports/arceos: an application of ArceOS, whose crates are those of the registry. What the
 //! application has counted itself is in its trace.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use kymo_ctf::{Item, Trace};
-use kymo_e2e::{babeltrace, built, kymo, recording, run, scratch};
+use kymo_e2e::{babeltrace, built, kymo, patience, recording, run, scratch};
 use serde_json::Value;
 
 /// Records the application; returns its console too. Not with `--deterministic`: at boot, a CPU of
@@ -14,7 +13,7 @@ use serde_json::Value;
 fn recorded(folder: &str, append: &str) -> (PathBuf, String) {
     let out = scratch(folder).join("trace");
     let mut command = recording(&built("KYMO_PORT_ARCEOS"), &out);
-    let options = ["--cpus", "4", "--timeout", "120", "--append", append];
+    let options = ["--cpus", "4", "--timeout", patience(), "--append", append];
     let output = run(command.args(options), 0);
     (out, String::from_utf8(output.stdout).unwrap())
 }

@@ -1,11 +1,10 @@
 //! ports/freertos: what tasks on FreeRTOS have counted themselves is in the trace, one for one.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use kymo_ctf::{Item, Trace};
-use kymo_e2e::{babeltrace, built, kymo, recording, run, scratch};
+use kymo_e2e::{babeltrace, built, kymo, patience, recording, run, scratch};
 use serde_json::Value as Json;
 
 /// How many events of each name; interrupts and locks with their number and kind.
@@ -37,7 +36,10 @@ fn counted(trace: &Path) -> BTreeMap<String, u64> {
 fn the_trace_has_what_the_tasks_did() {
     let trace = scratch("port-freertos").join("trace");
     let mut command = recording(&built("KYMO_PORT_FREERTOS"), &trace);
-    let output = run(command.args(["--deterministic", "--timeout", "120"]), 0);
+    let output = run(
+        command.args(["--deterministic", "--timeout", patience()]),
+        0,
+    );
     let console = String::from_utf8(output.stdout).unwrap();
     let printed = |what: &str| -> u64 {
         let mut lines = console.lines().filter_map(|line| line.split_once(' '));

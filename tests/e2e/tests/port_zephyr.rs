@@ -1,12 +1,11 @@
 //! ports/zephyr: a schedule that is written down, on a stand-in for Zephyr. What the stand-in's
 //! scheduler has counted itself is in the trace and in the report, cycle for cycle.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use kymo_ctf::{Item, Trace};
-use kymo_e2e::{babeltrace, built, kymo, recording, run, scratch};
+use kymo_e2e::{babeltrace, built, kymo, patience, recording, run, scratch};
 use serde_json::{Value as Json, json};
 
 /// Nanoseconds of one of the script's cycles.
@@ -16,7 +15,10 @@ const CYCLE: u64 = 1000;
 fn recorded(variable: &str, folder: &str) -> (PathBuf, String) {
     let trace = scratch(folder).join("trace");
     let mut command = recording(&built(variable), &trace);
-    let output = run(command.args(["--deterministic", "--timeout", "60"]), 0);
+    let output = run(
+        command.args(["--deterministic", "--timeout", patience()]),
+        0,
+    );
     (trace, String::from_utf8(output.stdout).unwrap())
 }
 

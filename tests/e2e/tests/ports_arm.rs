@@ -1,14 +1,13 @@
 //! ports/embassy on QEMU's mps2-an385, a Cortex-M3: what the application has counted itself is in
 //! its trace, which leaves the machine through an RTT up-buffer.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use kymo_ctf::{Item, Trace, Value};
-use kymo_e2e::{babeltrace, built, kymo, run, scratch};
+use kymo_e2e::{babeltrace, built, kymo, limited, patience, run, scratch};
 use serde_json::Value as Json;
 
 /// Boots an image, and records what it sends. Returns the trace and the console.
@@ -16,12 +15,11 @@ fn recorded(image: &Path, folder: &str) -> (PathBuf, String) {
     let folder = scratch(folder);
     let (ram, trace) = (folder.join("ram"), folder.join("trace"));
     File::create(&ram).unwrap().set_len(16 << 20).unwrap();
-    let mut record = kymo(["record", "--timeout", "120", "--rtt"]);
+    let mut record = kymo(["record", "--timeout", patience(), "--rtt"]);
     record.arg(&ram).arg("--out").arg(&trace);
     record.stdout(Stdio::piped()).stderr(Stdio::piped());
     let record = record.spawn().unwrap();
-    let mut qemu = Command::new("timeout");
-    qemu.args(["200", "qemu-system-arm"]);
+    let mut qemu = limited("qemu-system-arm");
     qemu.args(["-M", "mps2-an385,memory-backend=ram", "-object"]);
     qemu.arg(format!(
         "memory-backend-file,id=ram,size=16M,share=on,mem-path={}",

@@ -1,6 +1,5 @@
 //! `kernels/hello` recorded: all its events are in the trace or counted as lost, by its own ledger
 //! and by its markers' sequence numbers, and babeltrace2 agrees.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +9,7 @@ use std::process::Stdio;
 
 use kymo_ctf::{Item, Trace};
 use kymo_e2e::demo::ARCHES;
-use kymo_e2e::{babeltrace, hello, ledger, record, recording, scratch};
+use kymo_e2e::{babeltrace, hello, ledger, patience, record, recording, scratch};
 
 /// The events of one hart in the trace.
 #[derive(Default, Debug)]
@@ -238,7 +237,7 @@ fn a_kernel_reads_the_standard_input() {
         for (name, is_given) in [("stdin-given", true), ("stdin-not-given", false)] {
             let out = scratch(&format!("{name}-{}", arch.name)).join("trace");
             let mut command = recording(&arch.kernel(), &out);
-            command.args(["--timeout", if is_given { "60" } else { "5" }]);
+            command.args(["--timeout", if is_given { patience() } else { "5" }]);
             command.args(["--append", "workload=echo"]);
             command.args(is_given.then_some("--stdin"));
             command.stdin(Stdio::piped()).stdout(Stdio::piped());

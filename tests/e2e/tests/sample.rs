@@ -1,12 +1,11 @@
 //! `kernels/demo`, sampled: where the time goes, by each driver, on each architecture.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use kymo_ctf::{Event, Item, LossKind, Trace};
 use kymo_e2e::demo::{AARCH64, ARCHES, Arch, RISCV64, X86_64};
-use kymo_e2e::{kymo, recording, run, scratch};
+use kymo_e2e::{kymo, patience, recording, run, scratch};
 
 /// The functions of the program `known` and of the kernel's part of it, with their parts of 100
 /// (kernels/demo/user/src/bin/known.rs, kernels/demo/src/workload/known.rs).
@@ -26,7 +25,14 @@ fn sampled(arch: &Arch, name: &str, append: &str, more: &[&str]) -> std::path::P
     let out = scratch(&format!("{name}-{}", arch.name)).join("trace");
     let mut command = recording(&arch.kernel(), &out);
     command
-        .args(["--mode", "sample", "--timeout", "240", "--append", append])
+        .args([
+            "--mode",
+            "sample",
+            "--timeout",
+            patience(),
+            "--append",
+            append,
+        ])
         .args(more);
     run(&mut command, 0);
     out
@@ -237,7 +243,14 @@ fn counters_that_cannot_interrupt_are_refused() {
     ] {
         let out = scratch(&format!("sample-refused-{}", arch.name)).join("trace");
         let mut command = recording(&arch.kernel(), &out);
-        command.args(["--mode", "sample", "--timeout", "60", "--driver", driver]);
+        command.args([
+            "--mode",
+            "sample",
+            "--timeout",
+            patience(),
+            "--driver",
+            driver,
+        ]);
         let output = run(command.args(["--count", count]), 3);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let line = text.lines().find(|line| line.starts_with("demo: "));

@@ -1,6 +1,5 @@
 //! `kernels/demo` on x86-64 and AArch64, traced and sampled at the same time: NMIs and pseudo-NMIs
 //! write samples in the middle of trace records, on x86-64 also of those that NMIs write.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
 use std::ops::Range;
@@ -8,7 +7,7 @@ use std::path::Path;
 
 use kymo_ctf::{Event, Item, LossKind, Trace, Value};
 use kymo_e2e::demo::{AARCH64, Arch, LEDGER, X86_64, is_the_librarys, ledger, sum};
-use kymo_e2e::{babeltrace, kymo, recording, run, scratch};
+use kymo_e2e::{babeltrace, kymo, patience, recording, run, scratch};
 
 const HARTS: usize = 4;
 /// What runs, and the addresses of the kernel and its programs.
@@ -111,7 +110,7 @@ fn samples_between(arch: &Arch, words: &str, addresses: &Range<u64>) {
     command.args([
         "--keep-ram",
         "--timeout",
-        "240",
+        patience(),
         "--cpus",
         &HARTS.to_string(),
     ]);

@@ -1,13 +1,12 @@
 //! Results of `kymo report` and `kymo check` for workloads of `kernels/demo` with known answers. On
 //! one hart under `--deterministic`, so times are the machine's own and equal on every run.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kymo_e2e::demo::{ARCHES, Arch};
-use kymo_e2e::{babeltrace, kymo, recording, run, scratch};
+use kymo_e2e::{babeltrace, kymo, patience, recording, run, scratch};
 use serde_json::{Value, json};
 
 const US: u64 = 1_000;
@@ -23,7 +22,7 @@ fn recorded(arch: &Arch, name: &str, append: &str) -> PathBuf {
             "--cpus",
             "1",
             "--timeout",
-            "120",
+            patience(),
             "--append",
             append,
         ]),

@@ -1,19 +1,18 @@
 //! kernels/teaching, a kernel that was written before it had Kymo: what its traces say.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use kymo_e2e::{built, kymo, run, scratch};
+use kymo_e2e::{built, kymo, patience, run, scratch};
 use serde_json::Value;
 
 /// Types these lines, each at the prompt, while the kernel is recorded. Returns what it printed and
 /// the trace.
 fn session(name: &str, lines: &[&str], code: i32) -> (String, PathBuf) {
     let trace = scratch(name).join("trace");
-    let mut command = kymo(["record", "--stdin", "--timeout", "60", "--out"]);
+    let mut command = kymo(["record", "--stdin", "--timeout", patience(), "--out"]);
     command.arg(&trace).arg(built("KYMO_TEACHING"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut recorder = command.spawn().unwrap();

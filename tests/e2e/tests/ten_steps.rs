@@ -1,6 +1,5 @@
 //! The porting guide, docs/src/ten-steps.md: its commands do what it says, and its code is that of
 //! ports/skeleton-c.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::env;
 use std::fs;

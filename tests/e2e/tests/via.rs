@@ -1,7 +1,6 @@
 //! `kymo record --via syscall|both`, `--duration`, `--rolling`, `--events`: the data that a guest
 //! sends arrives, or its loss is reported. The guest is `src/bin/sender.rs`, a recorder that is
 //! read by its calls, which can be made to fail.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,11 +8,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kymo_ctf::{Event, Item, Trace};
 use kymo_e2e::demo::ARCHES;
-use kymo_e2e::{Random, babeltrace, kymo, run, scratch, seed};
+use kymo_e2e::{Random, babeltrace, kymo, patience, run, scratch, seed, wait_until};
 
 /// The command to record the stand-in, controlled by `words`.
 fn command(folder: &Path, words: &str, options: &[&str]) -> Command {
@@ -21,7 +20,7 @@ fn command(folder: &Path, words: &str, options: &[&str]) -> Command {
     if !program.exists() {
         symlink(env!("CARGO_BIN_EXE_sender"), &program).unwrap();
     }
-    let mut command = kymo(["record", "--timeout", "120", "--out"]);
+    let mut command = kymo(["record", "--timeout", patience(), "--out"]);
     command
         .arg(folder.join("trace"))
         .args(options)
@@ -40,15 +39,6 @@ fn recorded(name: &str, words: &str, options: &[&str], code: i32) -> (PathBuf, S
 
 fn said(output: Output) -> String {
     String::from_utf8(output.stderr).unwrap()
-}
-
-/// The limit is generous, as the host may be slow.
-fn wait_until(done: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < Duration::from_secs(60), "nothing happens");
-        sleep(Duration::from_millis(1));
-    }
 }
 
 /// Time, CPU, name and fields of each event; and the numbers of the marks, in order.
@@ -146,9 +136,9 @@ fn both_ways_out_of_the_demo_give_the_same_events() {
                 "--via",
                 "both",
                 "--timeout",
-                "120",
+                patience(),
                 "--grace",
-                "60",
+                patience(),
                 "--append",
                 append,
                 "--out",
@@ -176,7 +166,7 @@ fn a_duration_and_an_interrupt_have_the_guest_send_the_rest() {
         let (trace, text) = recorded(
             name,
             words,
-            &["--via", "both", "--duration", "0.5", "--grace", "60"],
+            &["--via", "both", "--duration", "0.5", "--grace", patience()],
             0,
         );
         assert!(
@@ -188,7 +178,7 @@ fn a_duration_and_an_interrupt_have_the_guest_send_the_rest() {
     let after_interrupt = |name: &str, words: &str| {
         let folder = scratch(name);
         let trace = folder.join("trace");
-        let mut command = command(&folder, words, &["--via", "both", "--grace", "60"]);
+        let mut command = command(&folder, words, &["--via", "both", "--grace", patience()]);
         let child = command
             .process_group(0)
             .stderr(Stdio::piped())

@@ -1,6 +1,5 @@
 //! A machine that is reset while it records: the kernel takes out the last session's trace before
 //! it begins a new one.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -8,21 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kymo_capture::locate;
 use kymo_ctf::{Item, Trace};
 use kymo_e2e::demo::ARCHES;
-use kymo_e2e::{babeltrace, kymo, run, scratch};
-
-/// The limit is generous, as the host may be slow.
-fn wait_until(done: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < Duration::from_secs(60), "nothing happens");
-        sleep(Duration::from_millis(5));
-    }
-}
+use kymo_e2e::{babeltrace, kymo, patience, run, scratch, wait_until};
 
 /// Has QEMU's monitor execute a command.
 fn execute(monitor: &mut BufReader<UnixStream>, command: &str) {
@@ -70,7 +60,14 @@ fn the_last_sessions_trace_is_sent_after_a_reset() {
         let mut qemu = arch.qemu(Some(Path::new(&at("ram"))));
         // It would end the machine.
         qemu.retain(|word| word != "-no-reboot");
-        let mut record = kymo(["record", "--timeout", "120", "--via", "syscall", "--out"]);
+        let mut record = kymo([
+            "record",
+            "--timeout",
+            patience(),
+            "--via",
+            "syscall",
+            "--out",
+        ]);
         record
             .arg(at("trace"))
             .arg("--")

@@ -1,12 +1,11 @@
 //! `kymo record` with a kernel for x86-64: the same command, the machine that the kernel needs.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use kymo_e2e::{babeltrace, built, kymo, ledger, run, scratch};
+use kymo_e2e::{babeltrace, built, kymo, ledger, patience, run, scratch};
 
 fn record(out: &Path, more: &[&str], code: i32) -> Output {
     let kernel = built("KYMO_STRESS_X86_64");
@@ -16,7 +15,7 @@ fn record(out: &Path, more: &[&str], code: i32) -> Output {
         "--out".as_ref(),
         out.as_os_str(),
     ]);
-    run(command.args(["--timeout", "120"]).args(more), code)
+    run(command.args(["--timeout", patience()]).args(more), code)
 }
 
 #[test]

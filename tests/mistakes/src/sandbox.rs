@@ -266,7 +266,11 @@ fn verdict(success: bool, text: &str, test: &str) -> Outcome {
     if success && text.contains("\nrunning 1 test\n") {
         return Outcome::Passed;
     }
-    let failed = text.lines().any(|line| line == format!("    {test}"));
+    // The end-to-end tests are named with their file.
+    let failed = text.lines().any(|line| {
+        let name = line.strip_prefix("    ").unwrap_or_default();
+        name == test || name.ends_with(&format!("::{test}"))
+    });
     // An end-to-end test whose kernel was not built panics, too.
     let had_all = !text.contains(" is not set: run these tests by ");
     if failed && had_all && text.contains("panicked at ") {
@@ -384,13 +388,15 @@ mod tests {
             failed("panicked at x: 1 is not 2"),
             Outcome::Caught
         ));
-        let lacks = "panicked at x: KYMO_HELLO is not set: run these tests by `cargo xtask`";
+        let lacks = "panicked at x: KYMO_XTASK is not set: run these tests by `cargo xtask`";
         assert!(matches!(failed(lacks), Outcome::Otherwise(_)));
         assert!(matches!(
             failed("error: could not compile"),
             Outcome::DoesNotBuild(_)
         ));
         assert!(matches!(failed("killed"), Outcome::Otherwise(_)));
+        let file = verdict(false, "panicked at x\nfailures:\n    file::b\n", "b");
+        assert!(matches!(file, Outcome::Caught));
         assert!(matches!(
             verdict(true, "\nrunning 1 test\n", "a::b"),
             Outcome::Passed

@@ -315,7 +315,7 @@ mod tests {
         );
         let end_to_end = Run::EndToEnd("stress".into(), "a".into());
         assert_eq!(
-            how_in("tests/e2e/tests/stress/main.rs", "a"),
+            how_in("tests/e2e/tests/stress/mod.rs", "a"),
             Some(end_to_end)
         );
         assert_eq!(how_in("kernels/demo/src/main.rs", "a"), None);

@@ -41,10 +41,30 @@ pub(crate) struct Checked {
     pub(crate) faults: Vec<String>,
 }
 
-/// Checks that every rule has one row, and that the tests in every row exist.
+/// The steps of `cargo xtask test`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Steps {
+    pub(crate) all: Vec<String>,
+    /// Those that the short form may leave out, by their names, by the paths of their tests, or by
+    /// a folder or a file's stem anywhere in these paths.
+    pub(crate) sometimes: Vec<String>,
+}
+
+impl Steps {
+    /// Whether a step or a test in a file is always in the short form.
+    fn always(&self, step_or_file: &str) -> bool {
+        let path = step_or_file.strip_suffix(".rs").unwrap_or(step_or_file);
+        !self.sometimes.iter().any(|name| {
+            step_or_file.starts_with(&**name) || path.split('/').any(|part| part == name)
+        })
+    }
+}
+
+/// Checks that every rule has one row, that the tests in every row exist, and that the short form
+/// of `cargo xtask test` always has one of them.
 pub(crate) fn check(
     text: &str,
-    steps: &[String],
+    steps: &Steps,
     read: impl Fn(&str) -> Option<String>,
 ) -> Result<Checked> {
     let files: BTreeMap<&str, &str> = rows(text, FILES_HEAD)
@@ -116,12 +136,14 @@ pub(crate) fn check(
             }
             None => {}
         }
+        let (mut is_always, faults_before) = (false, checked.faults.len());
         for reference in held_by.split(", ") {
             if let Some(command) = command(reference) {
-                if !step(reference).is_some_and(|step| steps.iter().any(|known| known == step)) {
-                    checked
+                match step(reference).filter(|step| steps.all.iter().any(|known| known == step)) {
+                    Some(step) => is_always |= steps.always(step),
+                    None => checked
                         .faults
-                        .push(format!("{id}: `{command}` is no step of cargo xtask test"));
+                        .push(format!("{id}: `{command}` is no step of cargo xtask test")),
                 }
                 continue;
             }
@@ -137,6 +159,7 @@ pub(crate) fn check(
                     .push(format!("{id}: {short} is not in the table of files"));
                 continue;
             };
+            is_always |= steps.always(file);
             match sources.entry(file).or_insert_with(|| read(file)) {
                 None => checked
                     .faults
@@ -148,6 +171,11 @@ pub(crate) fn check(
                 }
                 Some(_) => {}
             }
+        }
+        if !is_always && checked.faults.len() == faults_before {
+            checked.faults.push(format!(
+                "{id}: the short form of cargo xtask test may leave out all of its tests"
+            ));
         }
     }
     checked.files = files
@@ -220,14 +248,20 @@ mod tests {
 
     fn table(rows: &str) -> String {
         format!(
-            "{FILES_HEAD}\n| --- | --- |\n| file | `a.rs` |\n| gone | `b.rs` |\n\n{RULES_HEAD}\n| \
+            "{FILES_HEAD}\n| --- | --- |\n| file | `a.rs` |\n| gone | `b.rs` |\n\
+             | model | `src/models/a.rs` |\n| some | `some/tests/b.rs` |\n\n{RULES_HEAD}\n| \
              --- | --- | --- |\n{rows}\n"
         )
     }
 
     fn faults(row: &str) -> Vec<String> {
-        let checked = check(&table(row), &["fmt".into()], |path| {
-            (path == "a.rs").then(|| SOURCE.to_owned())
+        let steps = Steps {
+            all: vec!["fmt".into(), "models".into()],
+            sometimes: vec!["models".into(), "some/tests".into()],
+        };
+        let is_there = |path: &str| ["a.rs", "src/models/a.rs", "some/tests/b.rs"].contains(&path);
+        let checked = check(&table(row), &steps, |path| {
+            is_there(path).then(|| SOURCE.to_owned())
         })
         .unwrap_or_default();
         checked
@@ -242,6 +276,8 @@ mod tests {
         for good in [
             "| P-01 | x | file::there |",
             "| P-01 | x | file::there, `cargo xtask test fmt` |",
+            "| P-01 | x | model::there, file::there |",
+            "| P-01 | x | `cargo xtask test models`, `cargo xtask test fmt` |",
             "| P-01 | x | later: RTT |",
             "| N-01 | x | later: a rainy day |",
             "| N-01 | x | not yet |",
@@ -264,6 +300,8 @@ mod tests {
             ("| V-01 | x | other::there |", "other is not in the table"),
             ("| N-01 | x | file::gone |", "has no test gone"),
             ("| P-01 | x | `cargo xtask test no` |", "is no step"),
+            ("| P-01 | x | `cargo xtask test models` |", "may leave out"),
+            ("| P-01 | x | model::there, some::there |", "may leave out"),
             ("| P-99 | x | file::there |", "is no rule"),
             (
                 "| P-01 | x | file::there |\n| P-01 | x | file::there |",
@@ -283,9 +321,11 @@ mod tests {
 
     #[test]
     fn a_rule_without_a_row_is_a_fault() {
-        let checked = check(&table("| P-01 | x | file::there |"), &[], |_| {
-            Some(SOURCE.to_owned())
-        })
+        let checked = check(
+            &table("| P-01 | x | file::there |"),
+            &Steps::default(),
+            |_| Some(SOURCE.to_owned()),
+        )
         .unwrap_or_default();
         assert!(
             checked.faults.contains(&"L-45 has no row".to_owned())

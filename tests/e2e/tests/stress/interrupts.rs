@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kymo_e2e::interrupted::{Function, Instruction};
 
-use crate::machine::{Machine, Run};
+use super::machine::{Machine, Run};
 
 /// Numbers of interrupts inside functions whose symbols contain one of these parts, by part.
 fn inside(run: &Run, parts: &[&'static str]) -> BTreeMap<&'static str, u64> {

@@ -12,7 +12,7 @@ use kymo_capture::record::{self, Ending, Options};
 use kymo_e2e::interrupted::{Function, functions};
 use kymo_e2e::{built, ledger, run, scratch};
 
-use crate::{CPUS, DEPTHS};
+use super::{CPUS, DEPTHS};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Machine {

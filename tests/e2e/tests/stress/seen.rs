@@ -7,8 +7,8 @@ use kymo::vocabulary::ClockStep;
 use kymo_ctf::{Event, Item, LossKind, Trace};
 use kymo_e2e::babeltrace;
 
-use crate::machine::{Counts, Run};
-use crate::{CPUS, DEPTHS, PACKET_SIZE};
+use super::machine::{Counts, Run};
+use super::{CPUS, DEPTHS, PACKET_SIZE};
 
 /// A jump back is as long as so many jumps ahead.
 const JUMP_BACK: u64 = 3;

@@ -4,7 +4,6 @@
 //!
 //! QEMU interrupts a CPU between its blocks of translated code. Most runs have one instruction in
 //! each, so that interrupts come before any.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod interrupts;
 mod machine;

@@ -16,18 +16,12 @@ pub(crate) fn run() -> Result<()> {
     setup::python()?;
     let requirements = root().join("tests/export/requirements.txt");
     let python = python::environment("export", &requirements)?.join("python");
-    run_command(&mut cargo(&[
-        "build",
-        "-p",
-        "kymo-cli",
-        "--features",
-        "parquet",
-    ]))?;
+    let kymo = build("kymo")?;
     let mut readers = program("kymo-export-readers")?;
     readers
         .arg("traces")
         .arg("--kymo")
-        .arg(target().join("debug/kymo"))
+        .arg(kymo)
         .arg("--big-trace")
         .arg(build("kymo-big-trace")?)
         .arg("--python")
@@ -47,12 +41,12 @@ pub(crate) fn profiles() -> Result<()> {
     let schema = setup::pprof_schema()?;
     let requirements = root().join("tests/export/requirements.txt");
     let python = python::environment("export", &requirements)?.join("python");
-    run_command(&mut cargo(&["build", "-p", "kymo-cli"]))?;
+    let kymo = build("kymo")?;
     let mut readers = program("kymo-export-readers")?;
     readers
         .arg("profiles")
         .arg("--kymo")
-        .arg(target().join("debug/kymo"))
+        .arg(kymo)
         .arg("--python")
         .arg(python)
         .arg("--pprof-schema")

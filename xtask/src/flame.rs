@@ -10,7 +10,7 @@ use crate::process::{build, cargo, output, run as run_command, target};
 
 /// Profiles `examples/flame.rs`, draws it, and prints its hottest functions.
 pub(crate) fn run() -> Result<()> {
-    let kymo = build("kymo-cli").map(|path| path.with_file_name("kymo"))?;
+    let kymo = build("kymo")?;
     let trace = record(Callers::FramePointers)?;
     let graph = trace.with_file_name("flame.svg");
     run_command(
@@ -66,7 +66,7 @@ fn record(callers: Callers) -> Result<PathBuf> {
 /// Checks that the stacks of both threads are whole, with the functions that were inlined: of the
 /// program with frame pointers, and without.
 pub(crate) fn check() -> Result<()> {
-    let kymo = build("kymo-cli").map(|path| path.with_file_name("kymo"))?;
+    let kymo = build("kymo")?;
     for callers in [Callers::FramePointers, Callers::Tables] {
         check_stacks(&folded(&kymo, &record(callers)?)?)?;
     }

@@ -81,10 +81,15 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
-/// Builds a program of this workspace. Returns its path.
-pub(crate) fn build(package: &str) -> Result<PathBuf> {
-    run(&mut cargo(&["build", "-p", package]))?;
-    Ok(target().join("debug").join(package))
+/// The arguments with which cargo takes all packages with all features. Every step that builds for
+/// this machine gives them, and then names what it needs of it: so a dependency has the same
+/// features in all steps, and is compiled once.
+pub(crate) const WORKSPACE: [&str; 2] = ["--workspace", "--all-features"];
+
+/// Builds a program of this workspace, with all features. Returns its path.
+pub(crate) fn build(name: &str) -> Result<PathBuf> {
+    run(cargo(&["build"]).args(WORKSPACE).args(["--bin", name]))?;
+    Ok(target().join("debug").join(name))
 }
 
 /// Builds a program of this workspace and returns its command.

@@ -86,7 +86,7 @@ impl Suite {
             alone: |program, test| {
                 let select = program.select.join(" ");
                 let package = &program.package;
-                format!("cargo test --all-features -p {package} {select} -- --exact {test}")
+                format!("cargo test -p {package} --all-features {select} -- --exact {test}")
             },
         })
     }

@@ -24,14 +24,15 @@ fn elf() -> PathBuf {
     std::env::current_exe().unwrap()
 }
 
+// They call nothing that could be inlined into them.
 #[inline(never)]
-fn outermost_function() -> u64 {
-    std::hint::black_box(innermost_function())
+fn outermost_function(number: u64) -> u64 {
+    innermost_function(number) ^ 1
 }
 
 #[inline(never)]
-fn innermost_function() -> u64 {
-    std::hint::black_box(7)
+fn innermost_function(number: u64) -> u64 {
+    number ^ 2
 }
 
 /// First address and length of one of this test's functions, as linked.
@@ -63,7 +64,8 @@ fn sample(tid: u32, callers: &[u64], ip: u64) -> Sample {
 /// 30 samples of thread 5 in `innermost_function`, called by `outermost_function`; 10 of thread 6
 /// in the latter; 4 of a CPU without work; 3 missed, 2 lost.
 fn made(name: &str) -> Made {
-    assert_eq!(outermost_function(), 7);
+    let outermost: fn(u64) -> u64 = std::hint::black_box(outermost_function);
+    assert_eq!(outermost(4), 7);
     let (outermost, len) = function("::outermost_function");
     let (innermost, _) = function("::innermost_function");
     let mut made = Made::with_samples(name);
@@ -466,7 +468,7 @@ fn shares_of_functions_and_lines_have_an_interval() {
     let hottest = lines.lines().nth(1).unwrap();
     assert!(hottest.contains("tests/flame.rs:"), "{lines}");
     assert!(
-        hottest.contains("  flame::innermost_function  | fn innermost_function()"),
+        hottest.contains("  flame::innermost_function  | fn innermost_function("),
         "{lines}"
     );
     let (_, json) = printed(&["hot", "--json", "--thread=writer", &kernel()], trace);

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::process::{cargo, root, run, target};
-use crate::{kernel, setup};
+use crate::process::{self, cargo, root, run, target};
+use crate::{kernel, setup, test};
 
 /// Number of samples, and whether goals are compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,11 @@ pub(crate) fn clippy() -> Result<()> {
 /// Builds everything, makes the samples, measures, and removes them.
 pub(crate) fn measure(form: Form) -> Result<()> {
     let kernel = kernel::demo_with_debug_information(setup::run()?)?;
-    run(&mut cargo(&["build", "--release", "-p", "kymo-cli"]))?;
+    // The short form compares no time.
+    let kymo = match form {
+        Form::Short => process::build("kymo")?,
+        Form::Standard | Form::Full => test::cli()?,
+    };
     run(cargo(&["build", "--release", "--locked", "--target-dir"])
         .arg(built())
         .current_dir(folder()))?;
@@ -54,7 +58,7 @@ pub(crate) fn measure(form: Form) -> Result<()> {
     let mut command = Command::new(built().join("release/kymo-bench-samples"));
     command
         .args(["run", "--kymo"])
-        .arg(target().join("release/kymo"))
+        .arg(kymo)
         .arg("--kernel")
         .arg(kernel)
         .arg("--folder")

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{book, lttng};
 use crate::failure::Environment;
-use crate::process::{cargo, output, program, run as run_command, target};
+use crate::process::{self, cargo, output, program, run as run_command, target};
 use crate::{kernel, setup};
 
 /// Extent of the measurement, and use of the result.
@@ -141,16 +141,15 @@ pub(crate) fn run(form: Form, choice: &Choice) -> Result<()> {
     }
 }
 
-/// Builds `kymo` with every export. The short form measures nothing, so that it takes the debug
-/// build, which the step `export` has made already.
+/// Builds `kymo` with every export. The short form measures nothing, so that it takes the build of
+/// the other steps.
 fn build(form: Form) -> Result<PathBuf> {
-    let (release, folder) = match form {
-        Form::Full | Form::Book => (&["--release"][..], "release"),
-        Form::Short => (&[][..], "debug"),
-    };
-    let mut build = cargo(&["build", "-p", "kymo-cli", "--features", "parquet"]);
-    run_command(build.args(release))?;
-    Ok(target().join(folder).join("kymo"))
+    if form == Form::Short {
+        return process::build("kymo");
+    }
+    let mut build = cargo(&["build", "--release", "-p", "kymo-cli"]);
+    run_command(build.args(["--features", "parquet"]))?;
+    Ok(target().join("release/kymo"))
 }
 
 /// Why LTTng cannot record here, if it cannot.

@@ -5,10 +5,10 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
-use super::cli;
+use super::plugin;
 use crate::failure::Usage;
 use crate::linux_guest::Guest;
-use crate::process::target;
+use crate::process::{self, WORKSPACE};
 use crate::suite::Suite;
 use crate::{kernel, linux_guest, setup};
 
@@ -41,13 +41,15 @@ pub(crate) fn all() -> Result<EndToEnd> {
     for (name, image) in kernel::images(setup::toolchain()?)? {
         suite = suite.env(name, image);
     }
-    suite = suite.env(KYMO, cli()?).env(PLUGIN, plugin());
+    suite = suite
+        .env(KYMO, process::build("kymo")?)
+        .env(PLUGIN, plugin()?);
     Ok(ALL.get_or_init(|| EndToEnd(suite)).clone())
 }
 
 /// The tests, of which those of Linux's counters have their guest.
 fn build() -> Result<EndToEnd> {
-    let suite = Suite::build(&["-p", "kymo-e2e", "--release"])?;
+    let suite = Suite::build(&[&WORKSPACE[..], &["--test", "e2e"]].concat())?;
     let xtask = std::env::current_exe().context("the path of this program")?;
     let suite = suite.env("KYMO_XTASK", xtask);
     Ok(EndToEnd(
@@ -58,15 +60,15 @@ fn build() -> Result<EndToEnd> {
 const KYMO: &str = "KYMO_BIN";
 const PLUGIN: &str = "KYMO_COST_PLUGIN";
 
-fn plugin() -> PathBuf {
-    target().join("release/libkymo_cost.so")
-}
-
 /// Builds what the tests call by this name.
 pub(crate) fn image(name: &str) -> Result<PathBuf> {
     match name {
-        KYMO => cli(),
-        PLUGIN => cli().map(|_| plugin()),
+        KYMO => {
+            let kymo = process::build("kymo")?;
+            plugin()?;
+            Ok(kymo)
+        }
+        PLUGIN => plugin(),
         _ => match kernel::image(setup::toolchain()?, name)? {
             Some(image) => Ok(image),
             None => bail!(Usage(format!("No image is named {name}."))),

@@ -3,14 +3,15 @@
 pub(crate) mod e2e;
 mod unchanged;
 
+use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::bench::{count, samples, trace, verbs};
 use crate::clib;
 use crate::failure::LeftOut;
-use crate::process::{cargo, program, run as run_command, target};
+use crate::process::{WORKSPACE, build, cargo, program, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
 use crate::suite::{self, Suite};
@@ -143,7 +144,10 @@ pub(crate) const STEPS: &[Step] = &[
     step("kernels", "builds the kernels, for all processors", |_| {
         kernels().map(drop)
     }),
-    step("cli", "builds kymo and QEMU's plugin", |_| cli().map(drop)),
+    step("cli", "builds kymo and QEMU's plugin", |_| {
+        build("kymo")?;
+        plugin().map(drop)
+    }),
     step(
         "package",
         "each crate compiles from its package, and installs",
@@ -432,7 +436,7 @@ fn clippy() -> Result<()> {
 
 fn unit() -> Result<()> {
     host()?.run(&[])?;
-    suite::examples(&["--all-features"])?;
+    suite::examples(&WORKSPACE)?;
     // Compiled out: calls do nothing, and fields are checked but not evaluated.
     let off = |arguments: &[&str]| {
         let suite = Suite::build(&[arguments, &["--no-default-features"]].concat())?;
@@ -484,7 +488,13 @@ fn babeltrace2() -> Result<()> {
 /// The programs of tests that need nothing but the host, with all features: one build for all
 /// steps.
 pub(crate) fn host() -> Result<Suite> {
-    Suite::build(&["--all-features"])
+    let suite = Suite::build(&WORKSPACE)?;
+    // They need more, and have steps of their own.
+    let others = ["kymo-linux-guest", "kymo-stress"];
+    Ok(suite.only(|program| {
+        !others.contains(&&*program.package)
+            && (&*program.package, &*program.target) != ("kymo-e2e", "e2e")
+    }))
 }
 
 /// Runs [`big_trace`]'s checks on two short traces.
@@ -493,7 +503,7 @@ fn short_traces() -> Result<()> {
         not_run("the memory that a command takes is measured on Linux only");
         return Ok(());
     }
-    let kymo = cli()?;
+    let kymo = build("kymo")?;
     let mut compare = program("kymo-big-trace")?;
     compare.arg("compare").arg("--kymo").arg(kymo);
     run_command(
@@ -513,18 +523,29 @@ pub(crate) fn big_trace(megabytes: u64) -> Result<()> {
     run_command(read.arg(target().join("big-trace").join(&name)))
 }
 
-/// Builds the `kymo` command, and the plugin beside it. Returns the command's path.
+/// Builds the `kymo` command as users have it. Returns its path.
 pub(crate) fn cli() -> Result<PathBuf> {
-    run_command(&mut cargo(&[
-        "build",
-        "--release",
-        "-p",
-        "kymo-cli",
-        "-p",
-        "kymo-cost",
-    ]))?;
+    let mut build = cargo(&["build", "--release", "-p", "kymo-cli"]);
+    run_command(build.args(["-p", "kymo-cost"]))?;
     Ok(target().join("release/kymo"))
 }
+
+/// Builds QEMU's plugin and puts it beside the `kymo` of the tests. It has a folder of its own: with
+/// all features it is for a later QEMU.
+pub(crate) fn plugin() -> Result<PathBuf> {
+    let folder = target().join("plugin");
+    let mut build = cargo(&["build", "--release", "-p", "kymo-cost", "--target-dir"]);
+    run_command(build.arg(&folder))?;
+    let beside = target().join("debug").join(PLUGIN_FILE);
+    // Replaced, not written to: a machine may have it loaded.
+    let new = beside.with_extension("new");
+    fs::copy(folder.join("release").join(PLUGIN_FILE), &new)
+        .and_then(|_| fs::rename(&new, &beside))
+        .with_context(|| format!("cannot write {}", beside.display()))?;
+    Ok(beside)
+}
+
+const PLUGIN_FILE: &str = "libkymo_cost.so";
 
 /// The linker for programs of 32 bits comes with the compiler.
 const LINKER_32_BITS: (&str, &str) = ("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");

@@ -2,36 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use anyhow::{Result, bail};
 
 use crate::clib::{build, gcc};
-use crate::process::{cargo, output, root, run, target};
+use crate::process::{packages, root, run, target};
 use crate::setup::RISCV32;
 
 /// The folder of a package of a registry that the manifest in `folder` names. Cargo fetches it.
 fn package(folder: &Path, name: &str) -> Result<PathBuf> {
-    /// What `cargo metadata` prints.
-    #[derive(Deserialize)]
-    struct Metadata {
-        packages: Vec<Package>,
-    }
-    #[derive(Deserialize)]
-    struct Package {
-        name: String,
-        manifest_path: PathBuf,
-    }
-    let mut metadata = cargo(&["metadata", "--locked", "--format-version", "1"]);
-    let text = output(metadata.current_dir(folder))?;
-    let metadata: Metadata = serde_json::from_str(&text)?;
-    let mut packages = metadata.packages.into_iter();
+    let mut packages = packages(folder, "--locked")?.into_iter();
     let Some(package) = packages.find(|package| package.name == name) else {
         bail!("{} does not depend on {name}", folder.display());
     };
-    let folder = package.manifest_path.parent();
-    folder
-        .map(Path::to_owned)
-        .context("a manifest has a folder")
+    package.folder().map(Path::to_owned)
 }
 
 /// Builds ports/freertos/example with the kernel that a package of the registry carries. Returns its

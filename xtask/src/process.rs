@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use serde::Deserialize;
 
 use crate::failure::{Exited, Usage};
 use crate::watched::{Watched, print_time, watch};
@@ -108,6 +109,43 @@ pub(crate) fn run_program(command: &mut Command) -> Result<()> {
         bail!(Usage(format!("These arguments are wrong: {line}")));
     }
     succeeded(line, watched)
+}
+
+/// A package, as far as `cargo metadata` is asked for it.
+#[derive(Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    manifest_path: PathBuf,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// What a package depends on.
+#[derive(Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// Its folder, if it comes from no registry.
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) kind: Option<String>,
+}
+
+impl Package {
+    /// Its folder.
+    pub(crate) fn folder(&self) -> Result<&Path> {
+        let folder = self.manifest_path.parent();
+        folder.context("a manifest has a folder")
+    }
+}
+
+/// The packages that cargo finds from a folder, by `cargo metadata` with this argument.
+pub(crate) fn packages(folder: &Path, argument: &str) -> Result<Vec<Package>> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        packages: Vec<Package>,
+    }
+    let mut metadata = cargo(&["metadata", argument, "--format-version", "1"]);
+    let text = output(metadata.current_dir(folder))?;
+    let metadata: Metadata = serde_json::from_str(&text).context("cargo metadata")?;
+    Ok(metadata.packages)
 }
 
 /// Runs the command silently; its standard output, or `None` if it cannot be started or fails.

@@ -47,7 +47,7 @@ struct Done {
 pub(crate) struct Steps {
     done: Vec<Done>,
     failures: Vec<FailedTest>,
-    /// Of the first step that failed.
+    /// The error of the first step that failed.
     error: Option<Error>,
 }
 

@@ -2,9 +2,10 @@
 //! the same selection of packages and features share one build.
 
 use std::ffi::{OsStr, OsString};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -86,7 +87,10 @@ impl Suite {
             alone: |program, test| {
                 let select = program.select.join(" ");
                 let package = &program.package;
-                format!("cargo test -p {package} --all-features {select} -- --exact {test}")
+                format!(
+                    "cargo test -p {package} --all-features {select} -- --include-ignored --exact \
+                     {test}"
+                )
             },
         })
     }
@@ -114,12 +118,13 @@ impl Suite {
     /// Runs all programs with these arguments, also behind one that fails.
     ///
     /// # Errors
-    /// [`Failed`] with the tests that failed.
+    /// [`Failed`] with the tests that failed; no test ran, as behind a name that was changed.
     pub(crate) fn run(&self, arguments: &[&str]) -> Result<()> {
         if self.programs.is_empty() {
             bail!("no program of tests is selected");
         }
-        let mut failed = Vec::new();
+        let (mut failed, mut count) = (Vec::new(), 0);
+        let env = self.env_words();
         for program in &self.programs {
             eprintln!(
                 "\n     Running {} {} {}",
@@ -129,20 +134,29 @@ impl Suite {
             );
             let watched = watch(self.command(program).args(arguments))
                 .with_context(|| format!("cannot start {}", program.file.display()))?;
+            count += started(&watched.lines);
             failed.extend(
                 failures(&watched)
                     .into_iter()
                     .map(|(test, lines)| FailedTest {
-                        alone: (self.alone)(program, &test),
+                        alone: format!("{env}{}", (self.alone)(program, &test)),
                         test: format!("{} {}: {test}", program.package, program.target),
                         lines,
                     }),
             );
         }
         match failed.is_empty() {
+            true if count == 0 => bail!("no test has the arguments {}", arguments.join(" ")),
             true => Ok(()),
             false => bail!(Failed(failed)),
         }
+    }
+
+    /// The variables of the environment, as one types them before a command.
+    fn env_words(&self) -> String {
+        let pairs = self.env.iter();
+        let words = pairs.map(|(name, value)| format!("{}='{}' ", name.display(), value.display()));
+        words.collect()
     }
 
     /// Runs each test whose name fits in a process of its own: first those that can stand others
@@ -221,7 +235,10 @@ impl Suite {
         shows: bool,
     ) -> Vec<FailedTest> {
         let waiting = Mutex::new(tests.into_iter());
-        let next = || waiting.lock().ok().and_then(|mut tests| tests.next());
+        let next = || {
+            let tests = waiting.lock();
+            tests.unwrap_or_else(PoisonError::into_inner).next()
+        };
         let work = || {
             let mut failed = Vec::new();
             while let Some((program, test)) = next() {
@@ -231,7 +248,10 @@ impl Suite {
         };
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-            let joined = workers.into_iter().filter_map(|worker| worker.join().ok());
+            // Without the failures that a worker knew, the run would pass.
+            let joined = workers
+                .into_iter()
+                .map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
             joined.flatten().collect()
         })
     }
@@ -334,6 +354,16 @@ fn failures(watched: &Watched) -> Vec<(String, Vec<String>)> {
     with_output.collect()
 }
 
+/// How many tests a program says it runs.
+fn started(lines: &[String]) -> usize {
+    let counts = lines.iter().filter_map(|line| {
+        let (count, word) = line.strip_prefix("running ")?.split_once(' ')?;
+        word.starts_with("test")
+            .then(|| count.parse::<usize>().ok())?
+    });
+    counts.sum()
+}
+
 /// The names in the lists of failures; what each test has printed stands before the list.
 fn failed_names(lines: &[String]) -> Vec<String> {
     let mut names = Vec::new();
@@ -397,6 +427,26 @@ mod tests {
         assert_eq!(read(&command), None);
         let library = test.replace("\"/t/report-1\"", "null");
         assert_eq!(read(&library), None);
+    }
+
+    /// Of a program that is told to run what it does not have, nothing fails.
+    #[test]
+    fn a_run_without_a_test_is_not_passed() {
+        let suite = Suite {
+            programs: vec![Program {
+                package: "xtask".into(),
+                target: "xtask".into(),
+                select: Vec::new(),
+                file: std::env::current_exe().unwrap_or_default(),
+                folder: std::env::temp_dir(),
+            }],
+            env: vec![("A".into(), "b c".into())],
+            alone: |_, test| test.to_owned(),
+        };
+        assert!(suite.run(&["--exact", "there is no such test"]).is_err());
+        let there = "suite::tests::messages_name_programs";
+        assert!(suite.run(&["--exact", there]).is_ok());
+        assert_eq!(suite.env_words(), "A='b c' ");
     }
 
     #[test]

@@ -40,7 +40,7 @@ fn build(variable: &str) -> PathBuf {
         panic!("KYMO_XTASK is not set: run these tests by `cargo xtask test e2e`")
     });
     // One at a time: a test must not start what another one is about to replace.
-    let lock = File::create(std::env::temp_dir().join("kymo-e2e-images.lock"));
+    let lock = File::create(target().join("e2e-images.lock"));
     let lock = lock.expect("the lock can be created");
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("the lock works");
     let output = Command::new(xtask).args(["image", variable]).output();
@@ -66,12 +66,16 @@ pub fn kymo<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(arguments: I) -> Command
     command
 }
 
+/// The target folder, in which this test's program is PROFILE/deps/NAME.
+fn target() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    program.ancestors().nth(3).unwrap().to_owned()
+}
+
 /// A new, empty folder for a test's files.
 pub fn scratch(name: &str) -> PathBuf {
-    // Beside this test's program, which is target/PROFILE/deps/NAME, as /tmp may be small.
-    let program = std::env::current_exe().unwrap();
-    let target = program.ancestors().nth(3).unwrap();
-    let path = target.join("e2e").join(name);
+    // Not below /tmp, which may be small.
+    let path = target().join("e2e").join(name);
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(&path).unwrap();
     path

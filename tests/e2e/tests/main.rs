@@ -1,5 +1,5 @@
-//! The end-to-end tests, one program: `cargo xtask test e2e` runs it, `cargo xtask test e2e:FILE` one
-//! file of it.
+//! The end-to-end tests, one program: `cargo xtask test e2e` runs it, `cargo xtask test e2e:FILE`
+//! one file of it.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attach;

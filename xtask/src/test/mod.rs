@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use crate::bench::{count, samples, trace, verbs};
 use crate::clib;
 use crate::failure::LeftOut;
-use crate::process::{WORKSPACE, build, cargo, program, run as run_command, target};
+use crate::process::{WORKSPACE, build, cargo, program, root, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
 use crate::suite::{self, Suite};
@@ -359,6 +359,7 @@ pub(crate) fn step_name(name: &str) -> Result<String, String> {
 /// Runs the steps with these names, or all. `e2e:FILE` is one file of the end-to-end tests,
 /// `e2e:FILE::TEST` one test of it. A step that is named runs whatever has changed.
 pub(crate) fn run(form: Form, only: &[String]) -> Result<()> {
+    let began_on = unchanged::commit(root());
     let mut steps = Steps::default();
     let mut passed = Vec::new();
     for step in STEPS {
@@ -381,7 +382,7 @@ pub(crate) fn run(form: Form, only: &[String]) -> Result<()> {
     }
     steps.finish()?;
     if form == Form::All && !passed.is_empty() {
-        unchanged::note(&passed)?;
+        unchanged::note(&passed, began_on.as_deref())?;
     }
     Ok(())
 }
@@ -530,8 +531,8 @@ pub(crate) fn cli() -> Result<PathBuf> {
     Ok(target().join("release/kymo"))
 }
 
-/// Builds QEMU's plugin and puts it beside the `kymo` of the tests. It has a folder of its own: with
-/// all features it is for a later QEMU.
+/// Builds QEMU's plugin and puts it beside the `kymo` of the tests. It has a folder of its own:
+/// with all features it is for a later QEMU.
 pub(crate) fn plugin() -> Result<PathBuf> {
     let folder = target().join("plugin");
     let mut build = cargo(&["build", "--release", "-p", "kymo-cost", "--target-dir"]);

@@ -6,13 +6,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
 
-use crate::process::{cargo, output, quiet, root};
+use crate::process::{Dependency, packages, quiet, root};
 
 /// Where the commits stand.
 const FILE: &str = ".ci/all-passed";
@@ -75,30 +74,9 @@ fn changed(folder: &Path, commit: &str, paths: &[String]) -> bool {
     !same || others.is_none_or(|files| !files.is_empty())
 }
 
-/// What cargo knows of the workspace.
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    manifest_path: PathBuf,
-    dependencies: Vec<Dependency>,
-}
-
-#[derive(Deserialize)]
-struct Dependency {
-    name: String,
-    path: Option<PathBuf>,
-    kind: Option<String>,
-}
-
 /// The paths of the inputs, sorted.
 fn paths(inputs: &Inputs) -> Result<Vec<String>> {
-    let mut metadata = cargo(&["metadata", "--no-deps", "--format-version", "1"]);
-    let metadata: Metadata = serde_json::from_str(&output(&mut metadata)?)?;
+    let packages = packages(root(), "--no-deps")?;
     let mut paths: BTreeSet<String> = inputs.paths.iter().map(|path| path.to_string()).collect();
     paths.extend(["Cargo.toml".to_owned(), "Cargo.lock".to_owned()]);
     let mut names: Vec<String> = inputs
@@ -113,18 +91,10 @@ fn paths(inputs: &Inputs) -> Result<Vec<String>> {
         if !seen.insert(name.clone()) {
             continue;
         }
-        let package = metadata
-            .packages
-            .iter()
-            .find(|package| package.name == name);
+        let package = packages.iter().find(|package| package.name == name);
         let package = package.with_context(|| format!("no package is named {name}"))?;
-        let folder = package
-            .manifest_path
-            .parent()
-            .context("a manifest has a folder")?;
-        let folder = folder
-            .strip_prefix(root())
-            .context("a package is elsewhere")?;
+        let folder = package.folder()?.strip_prefix(root());
+        let folder = folder.context("a package is elsewhere")?;
         paths.insert(folder.display().to_string());
         let is_dev = |other: &Dependency| other.kind.as_deref() == Some("dev");
         let needed = package.dependencies.iter();
@@ -134,27 +104,36 @@ fn paths(inputs: &Inputs) -> Result<Vec<String>> {
     Ok(paths.into_iter().collect())
 }
 
-/// Notes that the steps have passed on the present commit, in a commit of its own. Says why not
-/// where the tree is not that of a commit.
-pub(crate) fn note(steps: &[&str]) -> Result<()> {
-    let git = |arguments: &[&str]| {
-        let mut git = Command::new("git");
-        quiet(git.current_dir(root()).args(arguments))
-    };
-    if git(&["status", "--porcelain"]).is_none_or(|changes| !changes.is_empty()) {
-        println!("{FILE} stays as it is: there are changes that are in no commit.");
+/// Runs git in a folder. `None` if it fails.
+fn git(folder: &Path, arguments: &[&str]) -> Option<String> {
+    let mut git = Command::new("git");
+    quiet(git.current_dir(folder).args(arguments))
+}
+
+/// The commit that the tree is, if it has no changes.
+pub(crate) fn commit(folder: &Path) -> Option<String> {
+    let changes = git(folder, &["status", "--porcelain"])?;
+    let head = git(folder, &["rev-parse", "HEAD"])?;
+    changes.is_empty().then(|| head.trim().to_owned())
+}
+
+/// Notes that the steps have passed on the commit that the tree was when they began, in a commit of
+/// its own. Says why not where the tree was none, or is another one now.
+pub(crate) fn note(steps: &[&str], began_on: Option<&str>) -> Result<()> {
+    let Some(head) = commit(root()).filter(|now| began_on == Some(now)) else {
+        println!("{FILE} stays as it is: the tree was not that of one commit all the time.");
         return Ok(());
-    }
-    let head = git(&["rev-parse", "HEAD"]).context("git rev-parse HEAD")?;
+    };
     let file = root().join(FILE);
     let text = fs::read_to_string(&file).unwrap_or_default();
-    fs::write(&file, noted(&text, steps, head.trim())).context(FILE)?;
+    fs::write(&file, noted(&text, steps, &head)).context(FILE)?;
     let message = format!("ci: note on which commit {} passed", steps.join(", "));
     let subject = match message.len() <= 72 {
         true => message.clone(),
         false => format!("ci: note on which commit {} steps passed", steps.len()),
     };
     let body = format!("By cargo xtask test --all: {}.", steps.join(", "));
+    let git = |arguments: &[&str]| git(root(), arguments);
     if git(&["add", FILE]).is_none() || git(&["commit", "-m", &subject, "-m", &body]).is_none() {
         bail!("git cannot commit {FILE}");
     }
@@ -234,10 +213,13 @@ mod tests {
             changed(&folder, &first, &paths)
         };
         assert!(!changed(&["a", "two"]));
+        assert_eq!(commit(&folder), Some(first.clone()));
         fs::write(folder.join("two"), "3").unwrap();
+        assert_eq!(commit(&folder), None, "it is changed");
         assert!(!changed(&["a"]) && changed(&["two"]), "in the tree");
         git(&["commit", "--quiet", "--all", "-m", "second"]);
         assert!(!changed(&["a"]) && changed(&["a", "two"]), "in a commit");
+        assert!(commit(&folder).is_some_and(|second| second != first));
         fs::write(folder.join("a/new"), "").unwrap();
         assert!(changed(&["a"]), "a file that git does not know");
         let unknown = "0123456789012345678901234567890123456789";

@@ -45,9 +45,11 @@ pub(crate) fn run() -> Result<()> {
             suite.only(|program| (&*program.package, &*program.target) == (package, target))
         })
     };
-    tests("kymo-ctf", "tracers")?
-        .env("KYMO_TRACES", &traces)
-        .run(&["--ignored", "--nocapture"])?;
+    tests("kymo-ctf", "it")?.env("KYMO_TRACES", &traces).run(&[
+        "--ignored",
+        "--nocapture",
+        "tracers::",
+    ])?;
     tests("kymo-cli", "babeltrace")?
         .env("KYMO_TRACES", &traces)
         .run(&["--ignored", "--nocapture", "lines_of_tracers"])?;

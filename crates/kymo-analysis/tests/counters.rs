@@ -2,8 +2,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod made;
-
 use kymo::event::Event;
 use kymo::vocabulary::{
     CountedEvent, EventCount, GroupCount, IrqEnter, IrqExit, SchedSwitch, SwitchReason, Syscall,
@@ -12,7 +10,7 @@ use kymo::vocabulary::{
 use kymo::{Irq, Sequence, Text};
 use kymo_analysis::{Analysis, Counters};
 use kymo_ctf::Trace;
-use made::{Made, US};
+use kymo_made::{Made, US};
 
 fn counters(made: &mut Made) -> Option<Counters> {
     let trace = Trace::open(made.finish()).unwrap();

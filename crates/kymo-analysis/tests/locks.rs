@@ -2,14 +2,12 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod made;
-
 use kymo::vocabulary::{
     LockAcquired, LockKind, LockReleased, LockWait, Object, SwitchReason, ThreadState, Tid,
 };
 use kymo_ctf::Trace;
 use kymo_machine::{Change, Machine};
-use made::{Made, US};
+use kymo_made::{Made, US};
 
 /// Numbers of the owners of the waits that ended.
 fn owners(made: &mut Made) -> Vec<Option<u64>> {

@@ -2,15 +2,13 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod made;
-
 use kymo::vocabulary::{
     Address, FaultCause, Irq, IrqEnter, IrqExit, LockAcquired, LockKind, LockReleased, LockWait,
     Object, PageFault, SwitchReason, Syscall, SyscallEnter, SyscallExit, ThreadState, Tid,
 };
 use kymo_analysis::{Analysis, Expectations, Judge};
 use kymo_ctf::{ItemRef, Trace};
-use made::{MS, Made, US};
+use kymo_made::{MS, Made, US};
 
 /// The list of losses is full after this round. Further losses would only clear the open state.
 const LOSSES_UNTIL: u64 = 1_200;

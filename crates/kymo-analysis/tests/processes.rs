@@ -2,15 +2,13 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod made;
-
 use kymo::Tid;
 use kymo::vocabulary::{
     Pid, ProcessExit, ProcessFork, SwitchReason, ThreadCreate, ThreadExit, ThreadState,
 };
 use kymo_ctf::Trace;
 use kymo_machine::{Change, Machine};
-use made::{Made, US};
+use kymo_made::{Made, US};
 
 /// The changes of a trace.
 fn changes(made: &mut Made) -> Vec<Change> {

@@ -2,8 +2,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod made;
-
 use kymo::vocabulary::{
     IrqEnter, IrqExit, LockAcquired, LockKind, LockReleased, LockWait, Object, SwitchReason,
     SyscallEnter, SyscallExit, ThreadName, ThreadState,
@@ -11,7 +9,7 @@ use kymo::vocabulary::{
 use kymo::{Irq, Text, Tid};
 use kymo_ctf::Trace;
 use kymo_machine::{Change, Machine};
-use made::{Made, US};
+use kymo_made::{Made, US};
 
 /// Two CPUs with nested switches, calls, interrupts and locks.
 fn scene() -> Made {

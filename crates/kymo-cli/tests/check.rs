@@ -2,9 +2,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
-
 use std::path::Path;
 use std::process::Command;
 
@@ -14,7 +11,7 @@ use kymo::vocabulary::{
     Mark, Object, Pid, SwitchReason, Syscall, SyscallEnter, SyscallExit, SyscallName, ThreadCreate,
     ThreadExit, ThreadName, ThreadState, ThreadStateDump, ThreadYield, Tid,
 };
-use made::{MS, Made, US};
+use kymo_made::{MS, Made, US};
 use serde_json::{Value, json};
 
 const WAITS: (ThreadState, SwitchReason) = (ThreadState::Blocked, SwitchReason::Waits);

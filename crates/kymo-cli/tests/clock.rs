@@ -2,13 +2,11 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
 mod run;
 
 use kymo::ChannelKind;
 use kymo::vocabulary::{ClockBack, ClockStep, Mark, SessionEnd};
-use made::{Made, US};
+use kymo_made::{Made, US};
 use run::printed;
 
 /// A trace of four events and its session's end, on two CPUs.

@@ -2,9 +2,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
-
 use std::process::{Command, Output};
 
 fn kymo(arguments: &[&str]) -> Output {
@@ -153,7 +150,7 @@ fn every_verb_has_a_page_with_its_options() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_bar_shows_how_far_the_reading_is() {
-    let mut made = made::Made::new("bar");
+    let mut made = kymo_made::Made::new("bar");
     for time in 0..100_000 {
         made.event(0, time, kymo::vocabulary::SchedEnter {});
     }

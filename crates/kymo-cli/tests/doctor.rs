@@ -2,8 +2,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
 mod run;
 
 use std::fs;
@@ -15,7 +13,7 @@ use kymo::vocabulary::{
     Syscall, SyscallEnter, SyscallExit, SyscallName, ThreadName, ThreadState, Tid,
 };
 use kymo::{Irq, Sequence, Text};
-use made::{MS, Made, US};
+use kymo_made::{MS, Made, US};
 use run::{kymo, printed};
 use serde_json::Value;
 

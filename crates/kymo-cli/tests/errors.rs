@@ -2,14 +2,11 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use made::{MS, Made};
+use kymo_made::{MS, Made};
 
 /// Verbs that begin the advice.
 const VERBS: [&str; 23] = [

@@ -2,9 +2,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +13,7 @@ use kymo::vocabulary::{
     ThreadCreate, ThreadName, ThreadState, Tid,
 };
 use kymo::vocabulary::{LockAcquired, LockKind, LockReleased, LockWait};
-use made::{Made, US};
+use kymo_made::{Made, US};
 use serde_json::Value;
 
 struct Folder(PathBuf);

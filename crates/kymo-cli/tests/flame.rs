@@ -2,8 +2,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
 mod run;
 
 use std::path::{Path, PathBuf};
@@ -15,8 +13,8 @@ use kymo::vocabulary::{
     SwitchReason, ThreadName, ThreadState, ThreadStateDump, Tid,
 };
 use kymo::{ChannelKind, Sequence, Text};
+use kymo_made::{MS, Made, US};
 use kymo_symbols::CodeMap;
-use made::{MS, Made, US};
 use run::{kymo, printed};
 
 /// This test's own program stands for the kernel.

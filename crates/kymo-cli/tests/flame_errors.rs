@@ -3,8 +3,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
 mod run;
 
 use std::fs;
@@ -13,7 +11,7 @@ use std::process::{Command, Output};
 
 use kymo::vocabulary::{Address, ChainEnd, CpuMode, Sample};
 use kymo::{Sequence, Tid};
-use made::{Made, US};
+use kymo_made::{Made, US};
 use run::kymo;
 
 /// A trace with 200 samples of thread 5 in its program, on CPU 0.

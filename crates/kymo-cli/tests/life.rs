@@ -2,8 +2,6 @@
 //! queues: what `kymo report` and `kymo check` make of them.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
 mod run;
 
 use kymo::Text;
@@ -12,7 +10,7 @@ use kymo::vocabulary::{
     SchedWakeupNew, SwitchReason, Syscall, SyscallEnter, SyscallExit, ThreadCreate, ThreadExit,
     ThreadName, ThreadState, ThreadStateDump, ThreadSuspend, Tid,
 };
-use made::{MS, Made};
+use kymo_made::{MS, Made};
 use run::kymo;
 use serde_json::{Value, json};
 

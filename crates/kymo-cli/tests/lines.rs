@@ -2,9 +2,6 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -14,7 +11,7 @@ use kymo::Diagnostics;
 use kymo::transport::{Sender, Sink, WhenFull};
 use kymo::vocabulary::{SwitchReason, ThreadState};
 use kymo::wire::{self, HEADER_LEN, Kind, Open};
-use made::{MS, Made};
+use kymo_made::{MS, Made};
 use rustix::termios::{ControlModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 
 const FILES: [&str; 3] = ["metadata", "names_0", "events_0"];

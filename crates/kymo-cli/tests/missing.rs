@@ -2,12 +2,10 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
 mod run;
 
 use kymo::vocabulary::{Mark, SessionEnd};
-use made::{Made, US};
+use kymo_made::{Made, US};
 use run::printed;
 
 /// Exit status and output of a command that reads the trace.

@@ -2,8 +2,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
 mod run;
 
 use std::path::Path;
@@ -17,7 +15,7 @@ use kymo::vocabulary::{
     ThreadCreate, ThreadDelay, ThreadExit, ThreadName, ThreadResume, ThreadState, ThreadStateDump,
     ThreadSuspend, Tid,
 };
-use made::{MS, Made, US};
+use kymo_made::{MS, Made, US};
 use run::kymo;
 use serde_json::{Value, json};
 

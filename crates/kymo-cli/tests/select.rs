@@ -2,8 +2,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
 mod run;
 
 use std::path::Path;
@@ -14,7 +12,7 @@ use kymo::vocabulary::{
     Irq, IrqEnter, LockKind, LockWait, Mark, Object, SchedEnter, SwitchReason, Syscall,
     SyscallEnter, ThreadName, ThreadState, Tid,
 };
-use made::{MS, Made};
+use kymo_made::{MS, Made};
 use run::kymo;
 use serde_json::Value;
 

@@ -1,14 +1,10 @@
 //! Compares this crate with babeltrace2 on the same traces: names, times, contexts, fields and
 //! losses.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod writer;
-
 use std::process::Command;
 
+use crate::writer::{Directory, Order, close, compact, event, extended, medium, open, preamble};
 use kymo_ctf::{Fields, Item, LossKind, Trace, Value};
-use writer::{Directory, Order, close, compact, event, extended, medium, open, preamble};
 
 /// A value as in babeltrace2's text output.
 fn show(value: &Value) -> String {
@@ -165,7 +161,7 @@ const ALL_FIELDS: &str = r#"
 "#;
 
 /// Appends a payload with the layout of [`ALL_FIELDS`]; `seed` varies it.
-fn all_fields(bits: &mut writer::Bits, seed: u64) {
+fn all_fields(bits: &mut crate::writer::Bits, seed: u64) {
     bits.u8(seed as u8)
         .u32((seed as u32).wrapping_neg())
         .u64(seed.wrapping_mul(0x0123_4567_89ab_cdef));

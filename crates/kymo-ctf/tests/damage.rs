@@ -1,13 +1,9 @@
 //! Input truncated anywhere and changed at random: no panic, no hang, and intact parts are read.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod writer;
-
 use std::sync::Arc;
 
+use crate::writer::{Order, close, compact, event, extended, medium, open, preamble, read};
 use kymo_ctf::{DecodeError, Error, Item, Metadata, StreamReader};
-use writer::{Order, close, compact, event, extended, medium, open, preamble, read};
 
 const FIELDS: &str = "uint8_t n; uint16_t list[n]; string s; enum : uint8_t { a, b, c } t;
     variant <t> { uint8_t a; string b; struct { uint8_t x; uint8_t y[x]; } c; } v; integer { size = 3; align = 1; } bits[5];";

@@ -1,11 +1,7 @@
 //! Every field class, decoded to the value that was written.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod writer;
-
+use crate::writer::{Bits, Order, close, compact, event, events, open, preamble};
 use kymo_ctf::{Event, Value};
-use writer::{Bits, Order, close, compact, event, events, open, preamble};
 
 /// One event with these fields, written by `write`.
 fn one(order: Order, fields: &str, write: impl FnOnce(&mut Bits)) -> Event {

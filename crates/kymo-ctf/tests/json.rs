@@ -1,7 +1,5 @@
 //! Metadata of CTF 2: its meaning, and robustness against any text.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::fmt::Write as _;
 use std::sync::Arc;
 

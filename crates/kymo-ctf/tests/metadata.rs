@@ -1,11 +1,7 @@
 //! Metadata: its meaning, and its errors.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod writer;
-
+use crate::writer::{Order, event, preamble};
 use kymo_ctf::{Base, ByteOrder, EnvValue, Error, FieldClass, Metadata, Position};
-use writer::{Order, event, preamble};
 
 #[test]
 fn the_whole_model_is_there() {
@@ -17,7 +13,7 @@ fn the_whole_model_is_there() {
         (trace.major, trace.minor, trace.byte_order),
         (1, 8, ByteOrder::Big)
     );
-    assert_eq!(trace.uuid, Some(writer::UUID));
+    assert_eq!(trace.uuid, Some(crate::writer::UUID));
     assert_eq!(
         metadata.env()[0],
         ("domain".into(), EnvValue::Text("bare".into()))

@@ -1,21 +1,16 @@
 //! The output of `read`, channel by channel, is a trace: Kymo's own CTF reader reads it back.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-#[path = "../../kymo/tests/thread_cpu/mod.rs"]
-mod thread_cpu;
-
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use crate::thread_cpu::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
 use kymo::platform::{ByPointer, Masked};
 use kymo::ring::reader::{Region, View};
 use kymo::{Clock, Config, Memory, Recorder, Text, Tracer};
 use kymo_capture::TraceWriter;
 use kymo_ctf::{Item, LossKind, Trace, Value};
-use thread_cpu::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
 
 kymo::event! { #[id(21)] pub struct Beat { pub cpu: u32, pub seq: u32 } }
 kymo::event! { #[id(40)] pub struct Word { pub cpu: u32, pub seq: u32, pub text: Text<20> } }

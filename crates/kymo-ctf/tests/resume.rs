@@ -1,14 +1,10 @@
 //! Damage in the middle of a stream: the parts before and after it are read, and errors are
 //! reported.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod writer;
-
 use std::sync::Arc;
 
+use crate::writer::{Order, close, compact, event, open, preamble};
 use kymo_ctf::{DecodeError, Error, Item, Metadata, StreamReader};
-use writer::{Order, close, compact, event, open, preamble};
 
 fn metadata() -> String {
     preamble(Order::Le, 1000, 0, 0)
@@ -310,7 +306,7 @@ fn an_index_leads_over_a_damaged_header() {
     assert_eq!(events(21), 2, "an index of another length is stale");
 
     let files: [(&str, &[u8]); 2] = [("metadata", metadata.as_bytes()), ("s", &stream)];
-    let directory = writer::Directory::new("index", &files);
+    let directory = crate::writer::Directory::new("index", &files);
     std::fs::create_dir(directory.path().join("index")).unwrap();
     std::fs::write(directory.path().join("index/s.idx"), &index).unwrap();
     let trace = kymo_ctf::Trace::open(directory.path()).unwrap();

@@ -2,8 +2,6 @@
 //!
 //! `cargo xtask ctf-sections` prints the sections without a case.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

@@ -1,16 +1,12 @@
 //! Packets, event headers, time, losses and the order of streams.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod writer;
-
 use std::sync::Arc;
 
-use kymo_ctf::{DecodeError, Item, LossKind, Merge, Metadata, StreamReader, Ticks, Trace};
-use writer::{
+use crate::writer::{
     Directory, Order, close, compact, event, events, extended, losses, medium, open, preamble,
     read, reason,
 };
+use kymo_ctf::{DecodeError, Item, LossKind, Merge, Metadata, StreamReader, Ticks, Trace};
 
 fn metadata(order: Order) -> String {
     preamble(order, 1_000_000_000, 0, 0)
@@ -157,9 +153,9 @@ fn narrow_counters_wrap_and_wide_ones_do_not() {
         .replace("uint64_t events_discarded", "uint32_t events_discarded")
         .replace("uint64_t packet_seq_num", "uint16_t packet_seq_num");
     let packet = |seq: u16, discarded: u32| {
-        let mut bits = writer::Bits::new(Order::Le);
+        let mut bits = crate::writer::Bits::new(Order::Le);
         bits.u32(0xc1fc_1fc1);
-        for byte in writer::UUID {
+        for byte in crate::writer::UUID {
             bits.u8(byte);
         }
         bits.u32(0).u64(0).u64(0).u64(0);

@@ -1,13 +1,9 @@
 //! Several traces in a tree of directories: every way to read them gives the same order and tally.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod writer;
-
 use std::path::Path;
 
+use crate::writer::{Directory, Order, close, compact, event, open, preamble};
 use kymo_ctf::{Item, ItemRef, Tally, Trace};
-use writer::{Directory, Order, close, compact, event, open, preamble};
 
 /// Writes a trace with two streams, whose clock has frequency `freq` and offset `offset`; its ids
 /// cover both kinds of plans.

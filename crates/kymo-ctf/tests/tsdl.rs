@@ -1,13 +1,9 @@
 //! The effect of TSDL on decoding: scopes, alignment, clocks, and rarely used constructs.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod writer;
-
 use std::sync::Arc;
 
+use crate::writer::{Bits, Order, events};
 use kymo_ctf::{Metadata, Value};
-use writer::{Bits, Order, events};
 
 /// Decodes an event that consists of these fields.
 fn fields(order: &str, declarations: &str, fields: &str, bytes: &[u8]) -> String {
@@ -145,10 +141,10 @@ fn elements_without_bits_cannot_cost_much() {
     let metadata =
         "trace { major = 1; minor = 8; byte_order = le; }; typealias integer { size = 64; } := u64;
         event { name = e; fields := struct { u64 n; struct { } none[n]; }; };";
-    let of = |n: u64| writer::read(metadata, &n.to_le_bytes());
+    let of = |n: u64| crate::writer::read(metadata, &n.to_le_bytes());
     assert_eq!(of(65_536).0.len(), 1);
     assert!(matches!(
-        writer::reason(of(65_537).1),
+        crate::writer::reason(of(65_537).1),
         kymo_ctf::DecodeError::LengthTooLarge { length: 65_537, .. }
     ));
 }

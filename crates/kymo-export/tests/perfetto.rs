@@ -5,8 +5,6 @@
 use std::path::Path;
 
 mod decoded;
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
 
 use decoded::{Balance, Packets};
 use kymo::Text;
@@ -17,7 +15,7 @@ use kymo::vocabulary::{
     SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadState, Tid, UserName,
 };
 use kymo_export::{Format, export};
-use made::{Made, US};
+use kymo_made::{Made, US};
 
 const WAITS: (ThreadState, SwitchReason) = (ThreadState::Blocked, SwitchReason::Waits);
 const PREEMPTED: (ThreadState, SwitchReason) = (ThreadState::Runnable, SwitchReason::Preempted);

@@ -3,9 +3,6 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod decoded;
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
-
 use std::path::PathBuf;
 
 use decoded::fields;
@@ -14,7 +11,7 @@ use kymo::vocabulary::{
     Address, ChainEnd, CpuMode, Sample, SchedSwitch, SwitchReason, ThreadState, Tid,
 };
 use kymo_export::{Format, Samples, export, export_with_samples};
-use made::{MS, Made, US};
+use kymo_made::{MS, Made, US};
 use serde_json::{Value, json};
 
 const KERNEL: u64 = 0xffff_ffff_8000_1000;

@@ -2,15 +2,12 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use kymo::vocabulary::{Counter, Mark};
 use kymo_export::{Format, export};
-use made::{Made, US};
+use kymo_made::{Made, US};
 
 fn marks(name: &str) -> Made {
     let mut made = Made::new(name);

@@ -2,20 +2,17 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
-
 use kymo::vocabulary::{
     Address, ChainEnd, CpuMode, EventStack, Pid, ProcessExec, ProcessFork, Sample, SwitchReason,
     ThreadName, ThreadState, Tid,
 };
 use kymo::{ChannelKind, Sequence, Text};
 use kymo_ctf::Trace;
+use kymo_made::{Made, US};
 use kymo_profile::{
     By, Chains, Collector, LoadedFile, Mode, Only, Options, Profile, Totals, Wanted,
 };
 use kymo_symbols::{CodeMap, Image, Loaded};
-use made::{Made, US};
 
 /// A sample of thread 5 in the kernel, with two kernel callers and one of the program.
 fn sample() -> Sample {

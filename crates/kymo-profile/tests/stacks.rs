@@ -2,17 +2,14 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
-
 use kymo::vocabulary::{
     Address, ChainEnd, CpuMode, Pid, ProcessExec, Sample, StackCopy as Copied, Tid,
 };
 use kymo::{ChannelKind, Sequence, Text};
 use kymo_ctf::Trace;
+use kymo_made::{Made, US};
 use kymo_profile::{By, Collector, Options, Profile};
 use kymo_symbols::{Chain, ChainEnd as Found, Registers, StackCopy};
-use made::{Made, US};
 
 const SP: u64 = 0x7000;
 

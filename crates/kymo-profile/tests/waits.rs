@@ -2,9 +2,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
-#[path = "../../kymo-analysis/tests/made/mod.rs"]
-mod made;
-
 use kymo::event::Event;
 use kymo::vocabulary::{
     Address, ChainEnd, EventStack, LockAcquired, LockKind, LockName, LockReleased, LockWait,
@@ -13,8 +10,8 @@ use kymo::vocabulary::{
 };
 use kymo::{ChannelKind, Sequence, Text};
 use kymo_ctf::Trace;
+use kymo_made::{Made, US};
 use kymo_profile::{By, Profile, Unit, WaitKind, Waits};
-use made::{Made, US};
 
 const LOCK: Object = Object(0x10);
 const KIND: LockKind = LockKind::Mutex;

@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use kymo_mistakes::list::{self, Mistake};
+use kymo_mistakes::root;
 use kymo_mistakes::sandbox::{Outcome, Program, Sandbox};
 
 use crate::rows::{Checked, must_be_held, step};
@@ -119,6 +120,12 @@ fn how(mistake: &Mistake, checked: &Checked) -> Result<Run> {
     how_in(file, function).with_context(|| format!("no way to run the tests of {file}"))
 }
 
+/// Whether all files of a crate's tests are modules of one program, `it`.
+fn is_one_program(package: &str) -> bool {
+    let main = format!("crates/{package}/tests/main.rs");
+    root().join(main).is_file()
+}
+
 fn how_in(file: &str, function: &str) -> Option<Run> {
     let path = file.strip_suffix(".rs")?;
     if let Some(rest) = path.strip_prefix("tests/e2e/tests/") {
@@ -127,6 +134,11 @@ fn how_in(file: &str, function: &str) -> Option<Run> {
     }
     let parts: Vec<&str> = path.split('/').collect();
     let (package, file, name) = match parts[..] {
+        ["crates", package, "tests", file] if is_one_program(package) => (
+            package.to_owned(),
+            Some("it"),
+            format!("{file}::{function}"),
+        ),
         ["crates", package, "tests", file] => (package.to_owned(), Some(file), function.to_owned()),
         ["crates", package, "src", ref modules @ ..] => {
             let modules: Vec<&str> = modules
@@ -308,6 +320,10 @@ mod tests {
         assert_eq!(
             how_in("crates/kymo-cli/tests/dump.rs", "a"),
             test("kymo-cli", Some("dump"), false, "dev", "a")
+        );
+        assert_eq!(
+            how_in("crates/kymo-ctf/tests/streams.rs", "a"),
+            test("kymo-ctf", Some("it"), false, "dev", "streams::a")
         );
         assert_eq!(
             how_in("tests/stress/tests/signals.rs", "a"),

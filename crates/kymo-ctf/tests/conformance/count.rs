@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kymo_ctf::{Tally, Trace};
 
-use crate::show::guarded;
+use super::show::guarded;
 
 /// A trace in a directory.
 pub(crate) fn write(folder: &Path, metadata: &[u8], streams: &[(String, Vec<u8>)]) {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use crate::twin::Shape;
+use super::twin::Shape;
 
 /// A generator of random numbers (xorshift64*), so that a seed names a trace.
 pub(crate) struct Random(u64);

@@ -8,6 +8,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use kymo_ctf::{DecodeError, Error, Event, Item, Loss, Metadata, StreamReader};
 
@@ -234,7 +235,10 @@ pub struct Directory(pub PathBuf);
 
 impl Directory {
     pub fn new(name: &str, files: &[(&str, &[u8])]) -> Self {
-        let path = std::env::temp_dir().join(format!("kymo-ctf-{}-{name}", std::process::id()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Relaxed);
+        let own = format!("kymo-ctf-{}-{number}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(own);
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         for (file, bytes) in files {

@@ -3,11 +3,6 @@
 //! Values that CTF 1.8 does not have are compared in their lowered form ([`same::lowered`]);
 //! nothing else may change.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-#[path = "../conformance/case.rs"]
-#[allow(dead_code, reason = "the cases' expectations are for another test")]
-mod case;
 mod parts;
 mod same;
 
@@ -15,11 +10,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::conformance::case;
 use kymo_ctf::{Converted, Extent, Format, Keep, Trace, WriteError, convert};
 use same::read;
-
-/// Folder of the conformance set.
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
 
 /// A folder that is removed on drop.
 struct Folder(PathBuf);

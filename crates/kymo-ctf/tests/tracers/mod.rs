@@ -3,11 +3,6 @@
 //! `cargo xtask test tracers` records them and names their folders in `KYMO_TRACES`, separated by
 //! `:`.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-#[path = "../conformance/show.rs"]
-mod show;
-
 mod random;
 mod twin;
 
@@ -16,6 +11,8 @@ use std::path::Path;
 use std::process::Command;
 
 use kymo_ctf::{Extent, Format, Keep, Trace, convert};
+
+use crate::conformance::show;
 
 /// babeltrace2's output in the form of [`show`]: times without leading zeros, no host, decimal
 /// numbers.

@@ -4,11 +4,9 @@
 //! A case that this reader does not pass is named in `tests/data/known-gaps.txt`. Such a case must
 //! still fail: the list only shrinks.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod case;
+pub(crate) mod case;
 mod count;
-mod show;
+pub(crate) mod show;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -18,7 +16,7 @@ use std::process::Command;
 use case::{Case, read};
 
 /// Folder of the set.
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
+pub(crate) const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
 
 const PARSES: [&str; 2] = ["tsdl/parses", "json/parses"];
 const FAILS: [&str; 2] = ["tsdl/fails", "json/fails"];

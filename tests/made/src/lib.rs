@@ -1,13 +1,13 @@
 //! Writes traces whose events and times the test chooses, with Kymo's own metadata and packets.
 
 #![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of this"
+    clippy::unwrap_used,
+    reason = "a test that cannot write its trace has failed"
 )]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use kymo::ctf::packet::{PacketBuilder, StreamId, Totals};
 use kymo::ctf::tsdl;
@@ -16,7 +16,9 @@ use kymo::ring::reader::Record;
 use kymo::vocabulary::{ALL, Cpu, SchedSwitch, SchedWakeup, SwitchReason, ThreadState, Tid};
 use kymo::{ChannelKind, Clock, Vocabulary};
 
+/// Nanoseconds of a microsecond.
 pub const US: u64 = 1_000;
+/// Nanoseconds of a millisecond.
 pub const MS: u64 = 1_000_000;
 const UUID: [u8; 16] = [7; 16];
 const PACKET_WORDS: usize = 1 << 10;
@@ -88,6 +90,7 @@ pub struct Made {
 type ChannelName = &'static str;
 
 impl Made {
+    /// A trace with all events of Kymo, in a folder of this name.
     pub fn new(name: &str) -> Made {
         Made::with(name, false, &ALL)
     }
@@ -103,7 +106,10 @@ impl Made {
     }
 
     fn with(name: &str, samples: bool, events: &'static Vocabulary) -> Made {
-        let path = std::env::temp_dir().join(format!("kymo-made-{}-{name}", std::process::id()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Relaxed);
+        let own = format!("kymo-made-{}-{number}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(own);
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         let clock = Clock::at(1_000_000_000);
@@ -142,6 +148,8 @@ impl Made {
             .push(time, E::ID, payload, (4 * used - bytes) as u8);
     }
 
+    /// Adds a switch from `prev`, which stops in this state for this reason, to `next` with this
+    /// priority.
     pub fn switch(
         &mut self,
         cpu: u32,
@@ -159,6 +167,7 @@ impl Made {
         self.event(cpu, time, switch);
     }
 
+    /// Adds that `waker` wakes `tid` on this CPU.
     pub fn wake(&mut self, cpu: u32, time: u64, tid: u32, waker: u32) {
         self.event(
             cpu,

@@ -487,3 +487,45 @@ fn a_pump_for_a_full_sink_gives_up_and_says_so() {
     let again = sender.finish(&recorder, Mode::Trace, &mut buffer, || true);
     assert_eq!(again, Err(Stopped::Refused(Refused::Invalid)));
 }
+
+/// A sink that has no room at so many looks, and is then emptied by a host.
+struct Emptied<'a> {
+    looks_without_room: &'a Cell<u32>,
+    line: &'a mut Vec<u8>,
+}
+
+impl Sink for Emptied<'_> {
+    fn offer(&mut self, bytes: &[u8]) -> usize {
+        self.line.extend(bytes);
+        bytes.len()
+    }
+    fn room(&self) -> Option<usize> {
+        let looks = self.looks_without_room.get();
+        self.looks_without_room.set(looks.saturating_sub(1));
+        Some(if looks > 0 { 0 } else { 1 << 20 })
+    }
+}
+
+/// The host empties the sink right behind the last channel's look at its room: what is in the
+/// channels is sent nevertheless.
+#[test]
+fn a_host_that_empties_the_sink_meanwhile_does_not_end_a_session() {
+    let (recorder, started, mut buffer) = recording();
+    let (looks_without_room, mut line) = (Cell::new(0), Vec::new());
+    let sink = Emptied {
+        looks_without_room: &looks_without_room,
+        line: &mut line,
+    };
+    let mut sender = Sender::new(sink, WhenFull::Drop, 512);
+    sender.open_session(&started).unwrap();
+    (0..50).for_each(mark);
+    looks_without_room.set(recorder.channels().len());
+    let ended = sender.finish(&recorder, Mode::Trace, &mut buffer, || true);
+    assert_eq!(ended, Ok(()));
+    let arrived = frames(&line);
+    let payloads = arrived.iter().flat_map(|(_, payload)| payload.chunks(4));
+    let words: Vec<u32> = payloads
+        .filter_map(|bytes| Some(u32::from_le_bytes(bytes.try_into().ok()?)))
+        .collect();
+    assert!((0..50).all(|id| words.contains(&(FIRST + id))));
+}

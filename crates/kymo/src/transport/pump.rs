@@ -74,21 +74,35 @@ impl<S: Sink> Sender<S> {
         mode: Mode,
         buffer: &mut [u32],
     ) -> Result<usize, Stopped> {
-        let mut sent = 0;
+        self.pump_each(recorder, mode, buffer).map(|(sent, _)| sent)
+    }
+
+    /// [`pump`](Self::pump). Also returns whether there was nothing more in any channel: a host that
+    /// empties the sink right behind the last look at its room does not make it so.
+    fn pump_each<P: Platform, const CPUS: usize>(
+        &mut self,
+        recorder: &Recorder<P, CPUS>,
+        mode: Mode,
+        buffer: &mut [u32],
+    ) -> Result<(usize, bool), Stopped> {
+        let (mut sent, mut is_all) = (0, true);
         for channel in 0..recorder.channels().len() {
+            let mut is_empty = false;
             for _ in 0..MOST {
                 if !self.has_room(size_of_val(buffer)) {
                     break;
                 }
                 let len = recorder.read(mode as u32, channel, Some(buffer))?;
-                if len == 0 {
+                is_empty = len == 0;
+                if is_empty {
                     break;
                 }
                 self.data(channel, bytes(buffer).get(..len).unwrap_or_default())?;
                 sent += len;
             }
+            is_all &= is_empty;
         }
-        Ok(sent)
+        Ok((sent, is_all))
     }
 
     /// Ends the mode, sends what is left, and closes. Between attempts it calls `wait`, which may
@@ -106,8 +120,8 @@ impl<S: Sink> Sender<S> {
     ) -> Result<(), Stopped> {
         recorder.stop(mode as u32)?;
         loop {
-            let sent = self.pump(recorder, mode, buffer)?;
-            if sent == 0 && self.has_room(size_of_val(buffer)) {
+            let (sent, is_all) = self.pump_each(recorder, mode, buffer)?;
+            if is_all && self.has_room(size_of_val(buffer)) {
                 break;
             }
             if sent == 0 && !wait() {

@@ -3,10 +3,10 @@
 use kymo::count::{BreakOn, EventKind, EventSpec, Software};
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_CONTEXT_SWITCHES, PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_CPU_MIGRATIONS,
-    PERF_COUNT_SW_PAGE_FAULTS, PERF_COUNT_SW_TASK_CLOCK, PERF_FORMAT_GROUP, PERF_FORMAT_ID,
-    PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING, PERF_TYPE_BREAKPOINT,
-    PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE,
-    PERF_TYPE_TRACEPOINT, perf_event_attr,
+    PERF_COUNT_SW_PAGE_FAULTS, PERF_COUNT_SW_PAGE_FAULTS_MAJ, PERF_COUNT_SW_PAGE_FAULTS_MIN,
+    PERF_COUNT_SW_TASK_CLOCK, PERF_FORMAT_GROUP, PERF_FORMAT_ID, PERF_FORMAT_TOTAL_TIME_ENABLED,
+    PERF_FORMAT_TOTAL_TIME_RUNNING, PERF_TYPE_BREAKPOINT, PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE,
+    PERF_TYPE_RAW, PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT, perf_event_attr,
 };
 
 use crate::error::Error;
@@ -88,6 +88,8 @@ fn software(event: Software) -> Result<u64, Error> {
         Software::PageFaults => return Ok(PERF_COUNT_SW_PAGE_FAULTS.into()),
         Software::ContextSwitches => return Ok(PERF_COUNT_SW_CONTEXT_SWITCHES.into()),
         Software::CpuMigrations => return Ok(PERF_COUNT_SW_CPU_MIGRATIONS.into()),
+        Software::MinorFaults => return Ok(PERF_COUNT_SW_PAGE_FAULTS_MIN.into()),
+        Software::MajorFaults => return Ok(PERF_COUNT_SW_PAGE_FAULTS_MAJ.into()),
         Software::SystemCalls => "raw_syscalls:sys_enter",
         Software::Interrupts => "irq:irq_handler_entry",
     };
@@ -119,6 +121,8 @@ mod tests {
             ("cpu-clock", 1, 0),
             ("task-clock", 1, 1),
             ("page-faults", 1, 2),
+            ("minor-faults", 1, 5),
+            ("major-faults", 1, 6),
             ("context-switches", 1, 3),
             ("cpu-migrations", 1, 4),
             ("tracepoint:321", 2, 321),

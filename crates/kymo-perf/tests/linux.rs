@@ -125,6 +125,7 @@ fn members_that_count_the_same_have_the_same_count() {
     let names = ["page-faults", "context-switches", "faults", "page_faults"];
     let (mut group, handles) = group(&names, Options::default());
     group.start().unwrap();
+    let mut is_another = false;
     for round in 1..=5 {
         touch(64);
         let counts = group.read(handles[2]).unwrap();
@@ -134,9 +135,12 @@ fn members_that_count_the_same_have_the_same_count() {
         assert!(first >= round * 64 / 16, "{counts:?}");
         assert_eq!((first, first), (second, third));
         assert_eq!(counts.raw, first);
-        assert_eq!(group.read(handles[1]).unwrap().raw, switches);
-        assert_ne!(switches, first);
+        // It grows between two reads.
+        let later = group.read(handles[1]).unwrap();
+        assert_eq!(later.raw, raws(&later)[1]);
+        is_another |= switches != first;
     }
+    assert!(is_another, "the second member has the counts of the first");
 }
 
 /// K-17, with members of several PMUs: Linux counts the clocks and the other software events by

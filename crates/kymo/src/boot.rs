@@ -26,6 +26,7 @@ use crate::event::{Vocabulary, name_fits};
 use crate::recorder::{Mode, flags};
 use crate::ring::config::Config;
 use crate::ring::layout::{Consumer, Overflow};
+use crate::sample::LONGEST_PERIOD;
 use crate::vocabulary::{Sampling, SamplingDriver};
 
 /// What the word says; `None` for what it does not mention.
@@ -74,8 +75,6 @@ const PERIOD_NS: u64 = 1_000_000;
 const COUNT_NS: u64 = 100_000_000;
 /// Events of a counter between two samples where nobody says.
 const COUNT: u64 = 1_000_000;
-/// The longest period, in ticks or events.
-const MOST_TICKS: u64 = i64::MAX as u64;
 
 impl Default for Options<'_> {
     fn default() -> Self {
@@ -219,14 +218,14 @@ impl<'a> Options<'a> {
     pub fn apply(&self, config: &Config) -> Config {
         let samples = self.starts(Mode::Sample) || self.stacks.is_some();
         let period = match (self.period_ns, config.sampling.period) {
-            _ if self.samples_by_counter() => self.count.unwrap_or(COUNT).min(MOST_TICKS),
+            _ if self.samples_by_counter() => self.count.unwrap_or(COUNT).min(LONGEST_PERIOD),
             (None, 1..) => config.sampling.period,
             (ns, _) => {
                 let ticks = u128::from(ns.unwrap_or(PERIOD_NS))
                     * u128::from(config.clock.frequency_hz)
                     / 1_000_000_000;
                 // 63 bits: the sampler's words.
-                u64::try_from(ticks).map_or(MOST_TICKS, |ticks| ticks.clamp(1, MOST_TICKS))
+                u64::try_from(ticks).map_or(LONGEST_PERIOD, |ticks| ticks.clamp(1, LONGEST_PERIOD))
             }
         };
         Config {

@@ -214,6 +214,8 @@ pub fn write_words<const N: usize>(address: usize, words: [u64; N]) -> Result<()
 /// Handles a page fault of a program.
 pub fn fault(address: usize, ip: usize, cause: FaultCause) {
     counting::happened(Software::PageFaults, false);
+    // Pages come from memory: there is no disk.
+    counting::happened(Software::MinorFaults, false);
     kymo::count!(counters::PageFaults);
     record!(PageFault {
         address: Address(address as u64),

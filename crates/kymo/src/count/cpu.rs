@@ -144,17 +144,19 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
         let groups = self.own.slots.iter().chain(&thread.slots);
         let mut groups = groups.flatten();
         if groups.any(|group| group.is_enabled && !group.is_running) {
-            // Whose groups were first had their turn; the other's are first next, if it has any.
+            // Whose groups were first had their turn; the other's are first next, if any of them
+            // takes turns.
+            let (of_thread, of_cpu) = (thread.take_turns(), self.own.take_turns());
             let is_threads = match thread.are_first {
-                true => !thread.is_empty(),
-                false => self.own.is_empty(),
+                true => of_thread,
+                false => !of_cpu,
             };
             if is_threads {
                 thread.rotate();
-                thread.are_first = self.own.is_empty();
+                thread.are_first = !of_cpu;
             } else {
                 self.own.rotate();
-                thread.are_first = !thread.is_empty();
+                thread.are_first = of_thread;
             }
             self.take_off(thread);
             self.put_on(thread, now);
@@ -311,15 +313,20 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
             group.is_running = false;
             for member in group.members_mut() {
                 counters |= member.counters();
-                let (period, beyond) = (member.spec.period, member.last);
-                member.last = match (period, member.ends.wrapping_sub(beyond).wrapping_add(1)) {
+                let (period, value) = (member.spec.period, member.last);
+                // How many events it lacks until its end: a counter that shows 0 has reached it, as
+                // a period is shorter than the counter and so begins above 0.
+                let left = match value {
+                    0 => None,
+                    _ => Some((member.ends - value).saturating_add(1)),
+                };
+                member.last = match (period, left) {
                     (0, _) => 0,
-                    // What is left until the counter's end.
-                    (_, left) if left & member.ends <= period => left & member.ends,
+                    (_, Some(left)) if left <= period => left,
                     // It is past its end, and the interrupt has not come yet.
                     _ => {
-                        member.pending = member.pending.saturating_add(1 + beyond / period);
-                        period - beyond % period
+                        member.pending = member.pending.saturating_add(1 + value / period);
+                        period - value % period
                     }
                 };
                 member.counter = NO_COUNTER;

@@ -105,6 +105,10 @@ named! {
         SystemCalls = 5, "system-calls" | "syscalls";
         /// Interrupts.
         Interrupts = 6, "interrupts";
+        /// Page faults that needed no reading from a disk.
+        MinorFaults = 7, "minor-faults" | "minor_faults";
+        /// Page faults that had to wait for a disk.
+        MajorFaults = 8, "major-faults" | "major_faults";
     }
 }
 

@@ -111,6 +111,23 @@ impl Group {
         }
     }
 
+    /// The group of a thread that inherits this one: at zero, and on no PMU.
+    fn child(&self) -> Group {
+        let mut child = self.clone();
+        child.restart();
+        (child.is_copy, child.is_running, child.turns) = (true, false, 0);
+        for member in child.members_mut() {
+            (member.counter, member.ends) = (NO_COUNTER, u64::MAX);
+        }
+        child
+    }
+
+    /// Whether it may have to wait until others leave the PMU.
+    fn takes_turns(&self) -> bool {
+        let mut members = self.members().iter();
+        self.is_enabled && members.any(|member| member.spec.kind.slots() > 0)
+    }
+
     pub(super) fn members(&self) -> &[Member] {
         self.members.get(..self.len).unwrap_or_default()
     }
@@ -303,11 +320,7 @@ impl<const N: usize> Groups<N> {
         };
         for (to, from) in child.slots.iter_mut().zip(&self.slots) {
             let from = from.as_ref().filter(|group| group.is_inherited);
-            *to = from.cloned().map(|mut group| {
-                group.restart();
-                group.is_copy = true;
-                group
-            });
+            *to = from.map(Group::child);
         }
         child
     }
@@ -356,11 +369,17 @@ impl<const N: usize> Groups<N> {
         sooner.iter_mut().chain(later).flatten()
     }
 
-    /// The next group is first now.
+    /// Whether any of the groups may have to wait for the PMU.
+    pub(super) fn take_turns(&self) -> bool {
+        self.slots.iter().flatten().any(Group::takes_turns)
+    }
+
+    /// The next group that takes turns is first now.
     pub(super) fn rotate(&mut self) {
-        let from = self.first + 1;
-        let after = (from..N).find(|slot| self.slots.get(*slot).is_some_and(Option::is_some));
-        let before = || self.slots.iter().position(Option::is_some);
+        let takes_turns = |slot: &Option<Group>| slot.as_ref().is_some_and(Group::takes_turns);
+        let mut after = (self.first + 1)..N;
+        let after = after.find(|slot| self.slots.get(*slot).is_some_and(takes_turns));
+        let before = || self.slots.iter().position(takes_turns);
         self.first = after.or_else(before).unwrap_or(0);
     }
 

@@ -31,6 +31,7 @@ use crate::ring::layout::{Consumer, Overflow};
 use crate::ring::reader::{Region, View};
 use crate::ring::region::Memory;
 use crate::ring::source::Source;
+use crate::sample::LONGEST_PERIOD;
 use crate::session::Session;
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use crate::tracer::Tracer;
@@ -206,9 +207,11 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             ..*config
         };
         let opens = self.turn(|states| states.start(mode))? == mode::Region::Open;
-        if mode == Mode::Sample && config.sampling.period == 0 {
+        if mode == Mode::Sample
+            && let Err(refused) = check_period(&config.sampling)
+        {
             self.settle(mode, State::Idle);
-            return Err(NO_PERIOD);
+            return Err(refused);
         }
         let started = self.begin(mode, &config, opens, is_on);
         let next = if started.is_ok() {
@@ -563,15 +566,13 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     /// Changes how samples are taken, while they are.
     ///
     /// # Errors
-    /// [`Refused`]; a period of 0 is refused as by `start`.
+    /// [`Refused`]; a period of 0, or over [`LONGEST_PERIOD`], is refused as by `start`.
     pub fn set_sampling(&self, mode: u32, sampling: &Sampling) -> Result<(), Refused> {
         let mode = self.admit(mode, Call::Switch)?;
         if mode != Mode::Sample || self.state(mode) != State::Running {
             return Err(Refused::Invalid);
         }
-        if sampling.period == 0 {
-            return Err(NO_PERIOD);
-        }
+        check_period(sampling)?;
         let _claim = self.session.claim().ok_or(Refused::Busy)?;
         Self::take_samples(sampling);
         Ok(())
@@ -774,8 +775,15 @@ fn read_reopened(
     words.map(|words| 4 * words).map_err(|_| Refused::Invalid)
 }
 
-/// Samples without an interval.
-const NO_PERIOD: Refused = Refused::Config(Error::Config("the period of the samples (0)"));
+/// Refuses periods that a sampler cannot have.
+fn check_period(sampling: &Sampling) -> Result<(), Refused> {
+    let what = match sampling.period {
+        0 => "the period of the samples (0)",
+        1..=LONGEST_PERIOD => return Ok(()),
+        _ => "the period of the samples (2^63 or more)",
+    };
+    Err(Refused::Config(Error::Config(what)))
+}
 
 /// Counts of nothing.
 const NO_GROUP: Refused = Refused::Config(Error::Config("the events to count (none)"));

@@ -117,11 +117,15 @@ struct Places {
     places: [AtomicUsize; 2 * MAX_CALLERS],
 }
 
+/// The longest period of samples, in ticks or events: 2^63 - 1. (A period is drawn out by a quarter
+/// at most, and 32-bit processors store it in two halves of which one has 31 bits.)
+pub const LONGEST_PERIOD: u64 = i64::MAX as u64;
+
 /// How samples are taken, on up to `CPUS` CPUs, and room for their callers: a static of the
 /// kernel's. Can be changed at any time.
 #[derive(Debug)]
 pub struct Sampler<const CPUS: usize> {
-    /// 63 bits.
+    /// At most [`LONGEST_PERIOD`].
     period: Period,
     depth: AtomicU32,
     driver: AtomicU32,
@@ -174,12 +178,13 @@ impl<const CPUS: usize> Sampler<CPUS> {
     }
 
     /// Applies a session's settings: [`Platform::sampling`] calls this, then starts or stops its
-    /// drivers. Calls must not overlap.
+    /// drivers. A longer period than [`LONGEST_PERIOD`] becomes that. Calls must not overlap.
     pub fn set(&self, sampling: &Sampling) {
         self.depth
             .store(sampling.depth.min(MAX_CALLERS as u32), Relaxed);
         self.driver.store(sampling.driver as u32, Relaxed);
-        self.period.store(sampling.period, Relaxed);
+        self.period
+            .store(sampling.period.min(LONGEST_PERIOD), Relaxed);
     }
 
     /// The settings, to be recorded by [`Platform::dump_state`] where samples are taken.

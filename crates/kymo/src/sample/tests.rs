@@ -507,3 +507,21 @@ fn intervals_vary_around_the_period() {
         }
     }
 }
+
+/// The longest period that `start` accepts, and a longer one.
+#[test]
+fn the_longest_period_is_drawn_out_and_no_longer_one_is_taken() {
+    let sampler = Sampler::<1>::new();
+    for period in [LONGEST_PERIOD, u64::MAX] {
+        sampler.set(&Sampling {
+            period,
+            ..sampler.settings()
+        });
+        assert_eq!(sampler.settings().period, LONGEST_PERIOD);
+        for _ in 0..1_000 {
+            let next = sampler.next(0);
+            let quarter = LONGEST_PERIOD / 4;
+            assert!(next.abs_diff(LONGEST_PERIOD) <= quarter + 1, "{next}");
+        }
+    }
+}

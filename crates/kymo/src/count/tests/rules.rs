@@ -708,3 +708,86 @@ fn an_overflow_that_waits_is_not_lost_and_not_anothers() {
         "{overflows:?}"
     );
 }
+
+/// A counter stands exactly at its end, or one beyond, when its group is taken off: the overflow
+/// comes with the next one.
+#[test]
+fn an_overflow_at_the_exact_end_is_not_lost() {
+    for beyond in [0, 1] {
+        let mut cpu: Cpu<Model<1>> = Cpu::new(Model::new(48));
+        let mut thread = Thread::NONE;
+        let period = 100;
+        let event = EventSpec { period, ..raw(1) };
+        thread.attach(cpu.pmu(), &group(&[event])).unwrap();
+        cpu.switch_in(&mut thread, 0);
+        cpu.pmu_mut().happen(event.kind, true, period + beyond);
+        cpu.switch_out(&mut thread, 10);
+        cpu.switch_in(&mut thread, 20);
+        cpu.pmu_mut().happen(event.kind, true, period - beyond);
+        let mut overflows = 0;
+        cpu.overflow(&mut thread, 30, |it| overflows += 1 + it.missed);
+        assert_eq!(overflows, 2, "{beyond} beyond the end");
+    }
+}
+
+/// The child of a thread that runs has its groups on no PMU: its counters may be another group's.
+#[test]
+fn a_child_of_a_running_thread_does_not_run() {
+    let mut cpu: Cpu<Model<2>> = Cpu::new(Model::new(48));
+    let mut parent = Thread::NONE;
+    let handle = parent.attach(cpu.pmu(), &group(&[raw(1), raw(2)])).unwrap();
+    parent.inherit(handle, true).unwrap();
+    cpu.switch_in(&mut parent, 0);
+    let (mut child, mut disabled) = (parent.child(), parent.child());
+    assert!(parent.runs(handle) && !child.runs(handle));
+    // It counts as the parent's would.
+    cpu.switch(&mut parent, &mut child, 10);
+    cpu.pmu_mut().happen(raw(1).kind, true, 7);
+    cpu.switch(&mut child, &mut parent, 20);
+    let counts = child.read(handle).unwrap();
+    assert_eq!((raws(&counts), counts.time_running), (vec![7, 0], 10));
+    // Disabled before it runs for the first time.
+    disabled.enable(handle, false).unwrap();
+    cpu.switch(&mut parent, &mut disabled, 30);
+    assert!(!disabled.runs(handle));
+    assert_eq!(cpu.pmu().counted().count(), 0);
+    // The CPU's own group takes the whole PMU.
+    let mut child = parent.child();
+    cpu.change(&mut disabled, 30, |pmu, own, _| {
+        own.attach(pmu, &group(&[raw(7), raw(8)])).unwrap();
+    });
+    cpu.switch(&mut disabled, &mut child, 40);
+    for (number, times) in [(7, 1_000), (8, 500)] {
+        cpu.pmu_mut().happen(raw(number).kind, true, times);
+    }
+    cpu.switch_out(&mut child, 50);
+    let counts = child.read(handle).unwrap();
+    assert_eq!((raws(&counts), counts.time_running), (vec![0, 0], 0));
+}
+
+/// Of three groups with one counter, the second takes no turn: it is disabled, or always runs.
+#[test]
+fn groups_that_do_not_wait_take_no_turns() {
+    for is_disabled in [true, false] {
+        let mut cpu: Cpu<Model<1>> = Cpu::new(Model::new(48));
+        let mut thread = Thread::NONE;
+        let second = if is_disabled { raw(2) } else { FAULTS };
+        let handles = [raw(1), second, raw(3)]
+            .map(|event| thread.attach(cpu.pmu(), &group(&[event])).unwrap());
+        thread.enable(handles[1], !is_disabled).unwrap();
+        cpu.switch_in(&mut thread, 0);
+        // The CPU's own group of software events takes none either.
+        cpu.change(&mut thread, 0, |pmu, own, _| {
+            own.attach(pmu, &group(&[FAULTS])).unwrap();
+        });
+        for now in 1..=60 {
+            cpu.tick(&mut thread, now);
+        }
+        let ran = |handle| thread.read(handle).unwrap().time_running;
+        assert_eq!(
+            (ran(handles[0]), ran(handles[2])),
+            (30, 30),
+            "{is_disabled}"
+        );
+    }
+}

@@ -241,6 +241,12 @@ fn sampling_starts_changes_and_stops() {
         "the period of the samples (0)",
     )));
     assert_eq!(recorder.start(SAMPLE, 0, Some(&none)), why);
+    let too_long = Config {
+        sampling: of(LONGEST_PERIOD + 1),
+        ..BOTH
+    };
+    let refused = recorder.start(SAMPLE, 0, Some(&too_long));
+    assert!(matches!(refused, Err(Refused::Config(_))), "{refused:?}");
     assert_eq!((states(recorder), told()), ([State::Idle; 2], vec![]));
 
     recorder.start(SAMPLE, 0, Some(&BOTH)).unwrap();

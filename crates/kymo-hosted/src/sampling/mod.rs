@@ -76,6 +76,19 @@ fn threads() -> MutexGuard<'static, Vec<Entry>> {
     THREADS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// In a process that was forked, forgets the threads of the one that forked it: only the calling
+/// thread is here, and has another number.
+fn forget_parents(threads: &mut Vec<Entry>) {
+    static PROCESS: AtomicU32 = AtomicU32::new(0);
+    let process = std::process::id();
+    if PROCESS.swap(process, Relaxed) != process {
+        THREAD.with(|own| {
+            threads.retain(|entry| std::ptr::eq(entry.0, own));
+            own.find_itself();
+        });
+    }
+}
+
 /// Allocates samplers for this many rings, which are never freed.
 pub(crate) fn samplers(rings: u32) -> Samplers {
     Vec::leak((0..rings).map(|_| Sampler::new()).collect())
@@ -124,7 +137,8 @@ pub(crate) fn begin(
     WITHOUT_TIMER.store(0, Relaxed);
     Hosted::dump_state();
     thread::find_code();
-    let threads = threads();
+    let mut threads = threads();
+    forget_parents(&mut threads);
     for sampler in samplers {
         sampler.set(&kymo::vocabulary::Sampling {
             period,
@@ -153,6 +167,7 @@ pub(crate) fn end() {
     PERIOD.store(0, SeqCst);
     let began = Instant::now();
     let mut threads = threads();
+    forget_parents(&mut threads);
     while threads.iter().any(|entry| entry.thread().is_inside()) {
         if began.elapsed() > Duration::from_secs(1) {
             break;
@@ -174,6 +189,7 @@ pub(crate) fn enter(sampler: &'static Sampler<1>) {
         signal::unblock();
         thread::find_code();
         let mut threads = threads();
+        forget_parents(&mut threads);
         threads.push(Entry(thread));
         thread.set_sampler(Some(sampler));
         if PERIOD.load(SeqCst) > 0 && thread.start_timer().is_err() {

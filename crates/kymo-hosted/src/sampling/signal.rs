@@ -1,11 +1,13 @@
 //! The system's part: timers of threads, and the handler of SIGPROF.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::mem::{MaybeUninit, zeroed};
+use std::process;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
+use std::sync::{Mutex, PoisonError};
 
 use kymo::Error;
 use kymo::sample::Registers;
@@ -15,28 +17,35 @@ use super::thread::THREAD;
 /// The timers send the address of this byte with their signal, which tells it from the signals of
 /// any other timer.
 static OURS: u8 = 0;
-/// The program's action for SIGPROF before this handler was installed.
-static EARLIER: OnceLock<libc::sigaction> = OnceLock::new();
+/// The program's action for SIGPROF before this handler was installed last; never freed.
+static EARLIER: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
+
+thread_local! {
+    /// Whether a signal is being passed on.
+    static PASSES_ON: Cell<bool> = const { Cell::new(false) };
+}
 
 /// A timer of a thread's processor time. It expires once each time it is set.
 #[derive(Debug)]
 pub(super) struct Timer {
-    /// The system's id of the timer, valid while `there` is set.
+    /// The system's id of the timer.
     id: AtomicUsize,
-    there: AtomicBool,
+    /// The process that has the timer; 0 for none. A forked one does not inherit it, and may have
+    /// one of its own by the same id.
+    process: AtomicU32,
 }
 
 impl Timer {
     pub(super) const fn new() -> Timer {
         Timer {
             id: AtomicUsize::new(0),
-            there: AtomicBool::new(false),
+            process: AtomicU32::new(0),
         }
     }
 
     pub(super) fn is_there(&self) -> bool {
         // Partner: the release in `create`.
-        self.there.load(Acquire)
+        self.process.load(Acquire) == process::id()
     }
 
     /// Creates the timer of the thread with this clock and number.
@@ -57,7 +66,7 @@ impl Timer {
         }
         self.id.store(id.expose_provenance(), Relaxed);
         // Partner: the acquire in `is_there`.
-        self.there.store(true, Release);
+        self.process.store(process::id(), Release);
         Ok(())
     }
 
@@ -81,8 +90,8 @@ impl Timer {
 
     /// Deletes the timer, if there is one. Its last signal may still come.
     pub(super) fn delete(&self) {
-        if self.there.swap(false, Relaxed) {
-            // SAFETY: it was there, and nobody else deletes it.
+        if self.process.swap(0, Relaxed) == process::id() {
+            // SAFETY: it was there, in this process, and nobody else deletes it.
             unsafe { libc::timer_delete(self.id()) };
         }
     }
@@ -126,37 +135,38 @@ pub(super) fn unblock() {
     }
 }
 
-/// Installs the handler, once. It stays: a timer's last signal may come late, and must not end the
+/// Installs the handler, unless it is installed: the program may have taken the signal for itself
+/// since an earlier session. It stays: a timer's last signal may come late, and must not end the
 /// program.
 ///
 /// # Errors
 /// [`Error::Sampling`].
 pub(super) fn install() -> Result<(), Error> {
-    static INSTALLED: Mutex<bool> = Mutex::new(false);
-    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
-    if *installed {
-        return Ok(());
-    }
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let refused = Err(Error::Sampling("the system refuses a handler of SIGPROF"));
     // SAFETY: an action is numbers and addresses, which may be zero.
     let (mut earlier, mut own): (libc::sigaction, libc::sigaction) =
         unsafe { (zeroed(), zeroed()) };
-    // The handler asks for the earlier action from its first signal on.
     // SAFETY: the pointers are null or to locals.
     if unsafe { libc::sigaction(libc::SIGPROF, null(), &mut earlier) } != 0 {
         return refused;
     }
-    let _ = EARLIER.set(earlier);
     own.sa_sigaction = on_signal as *const () as libc::sighandler_t;
+    if earlier.sa_sigaction == own.sa_sigaction {
+        return Ok(());
+    }
+    // The handler asks for the earlier action from its first signal on.
+    // Partner: the acquire in `pass_on`.
+    EARLIER.store(Box::leak(Box::new(earlier)), Release);
     // Not on the thread's signal stack: that of Rust's threads may have no more room than for the
     // registers.
     own.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
     // SAFETY: as above; `on_signal` has the signature that SA_SIGINFO asks for.
-    if unsafe { libc::sigaction(libc::SIGPROF, &own, null_mut()) } != 0 {
-        return refused;
+    match unsafe { libc::sigaction(libc::SIGPROF, &own, null_mut()) } {
+        0 => Ok(()),
+        _ => refused,
     }
-    *installed = true;
-    Ok(())
 }
 
 extern "C" fn on_signal(number: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
@@ -166,8 +176,9 @@ extern "C" fn on_signal(number: c_int, info: *mut libc::siginfo_t, context: *mut
         if is_ours(&*info) {
             let at = place(&*context.cast());
             THREAD.with(|thread| thread.on_timer(&at));
-        } else {
+        } else if !PASSES_ON.replace(true) {
             pass_on(number, info, context);
+            PASSES_ON.set(false);
         }
         *libc::__errno_location() = errno;
     }
@@ -180,12 +191,15 @@ fn is_ours(info: &libc::siginfo_t) -> bool {
         && unsafe { info.si_value() }.sival_ptr.addr() == (&raw const OURS).addr()
 }
 
-/// Passes a signal from elsewhere to the program's earlier action.
+/// Passes a signal from elsewhere to the program's earlier action. (If that passes it on to this
+/// handler, which it found when it was installed, it ends here.)
 ///
 /// # Safety
 /// The arguments are those of the handler.
 unsafe fn pass_on(number: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let Some(earlier) = EARLIER.get() else {
+    // Partner: the release in `install`.
+    // SAFETY: what it points to is never freed or changed.
+    let Some(earlier) = (unsafe { EARLIER.load(Acquire).as_ref() }) else {
         return;
     };
     match earlier.sa_sigaction {

@@ -1,5 +1,6 @@
 //! `kymo export`: a trace as another tool's file.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,10 +9,9 @@ use kymo_ctf::{StructClass, Trace};
 use kymo_profile::Chains;
 
 use crate::exit::{Code, Usage};
-use crate::output::refuse_inside;
 use crate::progress::Progress;
 use crate::summary::count;
-use crate::{images, input};
+use crate::{images, input, output};
 
 /// For `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -30,8 +30,8 @@ its fields. Every format says what was lost.";
 pub struct Arguments {
     /// The trace directory.
     trace: PathBuf,
-    /// The file, which is written anew; for csv and parquet a directory, which must be new or
-    /// empty.
+    /// The file, which is written anew, or - for the standard output; for csv and parquet a
+    /// directory, which must be new or empty.
     out: PathBuf,
     /// What to write.
     #[arg(long, value_enum)]
@@ -52,6 +52,18 @@ enum To {
     Chrome,
 }
 
+impl To {
+    /// What to do with the file, as a clause that begins with a verb.
+    fn opened_with(self) -> &'static str {
+        match self {
+            To::Perfetto => "open it at ui.perfetto.dev",
+            To::Chrome => "open it at ui.perfetto.dev, or with chrome://tracing",
+            To::Csv => "read its tables with a spreadsheet, pandas or DuckDB",
+            To::Parquet => "read its tables with pandas, Polars or DuckDB",
+        }
+    }
+}
+
 /// Runs `kymo export`.
 ///
 /// # Errors
@@ -66,13 +78,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     };
     let is_timeline = matches!(arguments.to, To::Perfetto | To::Chrome);
     if arguments.symbols.is_given() && !is_timeline {
-        let sentence = "--kernel, --image and --images name the functions of samples, which only \
-                        perfetto and chrome show; drop them";
+        let sentence = "--kernel, --image, --images and --inlined are about the functions of \
+                        samples, which only perfetto and chrome show; drop them";
         return Err(Usage(sentence.to_owned()).into());
     }
     arguments.symbols.check_files()?;
     let trace = input::of_one_clock(&arguments.trace)?;
-    refuse_inside(&arguments.out, &arguments.trace)?;
+    let out = output::file(Some(&arguments.out));
+    if let Some(out) = out {
+        output::refuse_inside(out, &arguments.trace)?;
+    }
     let mut progress = Progress::new(&trace);
     let mut unnamed = None;
     let symbolize = |chains: Chains| match chains.totals().kept {
@@ -95,11 +110,19 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let outcome = kymo_export::export_with_samples(
         &trace,
         format,
-        &arguments.out,
+        out,
         |item| progress.pass(item),
         has_samples.then_some(samples),
-    )?;
+    );
     progress.done();
+    let outcome = match outcome {
+        Err(kymo_export::Error::Write { source, .. })
+            if out.is_none() && source.kind() == ErrorKind::BrokenPipe =>
+        {
+            return Ok(Code::Ok);
+        }
+        outcome => outcome?,
+    };
     if let Some(error) = unnamed {
         return Err(error.context("the timeline is without samples"));
     }
@@ -111,6 +134,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
                 "event has no time and is",
                 "events have no time and are"
             )
+        );
+    }
+    if let Some(out) = out {
+        message!(
+            "kymo: wrote {}; {}.",
+            out.display(),
+            arguments.to.opened_with()
         );
     }
     match outcome.damage {

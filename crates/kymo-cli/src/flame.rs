@@ -15,6 +15,7 @@ use crate::{images, output, select};
 
 /// For `--help`.
 pub const EXAMPLES: &str = "Examples:
+  kymo flame trace                        writes flame.svg, if at a terminal
   kymo flame trace -o out.svg             open it in a browser; a click zooms, Ctrl-F searches
   kymo flame trace --by thread --only kernel -o kernel.svg
   kymo flame trace --thread worker --from 0.25 --to +50ms -o worker.svg
@@ -36,7 +37,8 @@ pub struct Arguments {
     /// The trace directory.
     #[arg(required_unless_present = "diff")]
     trace: Option<PathBuf>,
-    /// The file to write, or - for the standard output; default: the standard output.
+    /// The file to write, or - for the standard output; default: the standard output, but a file in
+    /// the working directory, such as flame.svg, for what a terminal cannot show.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What to write.
@@ -100,7 +102,9 @@ pub fn only(part: Option<Part>) -> Only {
 /// # Errors
 /// If a trace cannot be read or has nothing of what is asked for, or the output cannot be written.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
-    let out = output::file(arguments.output.as_deref());
+    let given = arguments.output.as_deref();
+    let path = arguments.format.path(given);
+    let out = output::file(path.as_deref());
     let traces = arguments
         .trace
         .iter()
@@ -115,6 +119,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         (Some(trace), _) => graph(arguments, trace, out)?,
         _ => None,
     };
+    arguments.format.print_path(given, out);
     match damage {
         Some(damage) => Err(damage),
         None => Ok(Code::Ok),

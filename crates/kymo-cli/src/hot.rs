@@ -20,11 +20,15 @@ pub const EXAMPLES: &str = "Examples:
   kymo hot trace
   kymo hot trace --by line --top 50
   kymo hot trace --only kernel --thread worker --from 0.25
+  kymo hot trace --inlined all            functions of libraries, too, that were inlined
   kymo hot trace --json | jq '.places[] | select(.total.share > 0.1)'
 
 `self` is the share of samples in the function itself; `total` includes what it calls. With a
 probability of 95 %, the interval contains the share of time that the function really took. This
-assumes independent samples: for a function that runs for many samples in a row, it is too narrow.";
+assumes independent samples: for a function that runs for many samples in a row, it is too narrow.
+
+A function of a library that was inlined counts for the function that has it inlined, here and in
+every other picture and file: `kymo flame` and `kymo export` have the same option.";
 
 /// Command line of `kymo hot`.
 #[derive(clap::Args)]

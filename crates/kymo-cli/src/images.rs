@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use clap::ValueEnum;
 use kymo::event::Event;
 use kymo::vocabulary::{MAX_CALLERS, StackCopy};
 use kymo_ctf::Trace;
@@ -40,6 +41,19 @@ pub struct Symbols {
     /// repeated. Default: the folder KERNEL.programs beside the recorded kernel.
     #[arg(long, value_name = "DIR")]
     images: Vec<PathBuf>,
+    /// Which inlined functions to show; default: own.
+    #[arg(long, value_enum)]
+    inlined: Option<Inlined>,
+}
+
+/// Inlined functions that are frames of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Inlined {
+    /// The program's own: those of its language's library and of other packages count for the
+    /// function that has them inlined.
+    Own,
+    /// All, as the debug information has them.
+    All,
 }
 
 /// An ELF file, and where it was loaded.
@@ -232,9 +246,12 @@ impl Symbols {
         Ok(())
     }
 
-    /// Whether the command line names any file or directory.
+    /// Whether the command line has any of the options.
     pub fn is_given(&self) -> bool {
-        self.kernel.is_some() || !self.image.is_empty() || !self.images.is_empty()
+        self.inlined.is_some()
+            || self.kernel.is_some()
+            || !self.image.is_empty()
+            || !self.images.is_empty()
     }
 
     /// Looks up the functions of all chains, and says which images are missing or wrong.
@@ -301,7 +318,10 @@ impl Symbols {
             loaded.collect::<Vec<_>>()
         });
         report_missing(&profile);
-        Ok(profile)
+        Ok(match self.inlined {
+            Some(Inlined::All) => profile,
+            Some(Inlined::Own) | None => profile.without_inlined_libraries(),
+        })
     }
 
     /// What the command line gives for one of these names, or for every program.

@@ -69,7 +69,8 @@ struct Redox {
     /// What to write.
     #[arg(long, value_enum, default_value_t = Format::Svg)]
     format: Format,
-    /// The file to write, or - for the standard output; default: the standard output.
+    /// The file to write, or - for the standard output; default: the standard output, but a file in
+    /// the working directory, such as flame.svg, for what a terminal cannot show.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Keep the user part of stacks and samples taken in user mode, and name the threads.
@@ -133,10 +134,14 @@ fn redox(arguments: &Redox) -> anyhow::Result<Code> {
         },
     };
     let mut importer = Importer::new(kernel, users, options);
+    let given = arguments.output.as_deref();
+    let path = arguments.format.path(given);
+    let out = path.as_deref();
     let cpus = match arguments.format {
-        Format::PerfScript => perf_script(arguments, &mut importer)?,
-        _ => profile(arguments, &mut importer)?,
+        Format::PerfScript => perf_script(arguments, &mut importer, out)?,
+        _ => profile(arguments, &mut importer, out)?,
     };
+    arguments.format.print_path(given, out);
     let outcome = importer.outcome;
     report(&arguments.profile, &outcome, cpus);
     let has_times = arguments.format.has_samples();
@@ -151,12 +156,16 @@ fn redox(arguments: &Redox) -> anyhow::Result<Code> {
 
 /// Writes the original tool's text while it reads, so that memory does not grow. Returns the number
 /// of CPUs.
-fn perf_script(arguments: &Redox, importer: &mut Importer) -> anyhow::Result<usize> {
+fn perf_script(
+    arguments: &Redox,
+    importer: &mut Importer,
+    out: Option<&Path>,
+) -> anyhow::Result<usize> {
     let (profile, path) = (open(&arguments.profile)?, &arguments.profile);
     let progress = Progress::of_bytes(profile.metadata().map_or(0, |metadata| metadata.len()));
     let mut cpus = BTreeSet::new();
     let mut refused = None;
-    let written = output::write(arguments.output.as_deref(), |out| {
+    let written = output::write(out, |out| {
         let mut script = PerfScript::new(out, arguments.ghz);
         let mut written = Ok(());
         let text = BufReader::new(progress.reading(profile));
@@ -185,7 +194,11 @@ fn perf_script(arguments: &Redox, importer: &mut Importer) -> anyhow::Result<usi
 }
 
 /// Collects the samples, and writes them as a profile. Returns the number of CPUs.
-fn profile(arguments: &Redox, importer: &mut Importer) -> anyhow::Result<usize> {
+fn profile(
+    arguments: &Redox,
+    importer: &mut Importer,
+    out: Option<&Path>,
+) -> anyhow::Result<usize> {
     let (profile, path) = (open(&arguments.profile)?, &arguments.profile);
     let progress = Progress::of_bytes(profile.metadata().map_or(0, |metadata| metadata.len()));
     let mut cpus = BTreeSet::new();
@@ -211,7 +224,7 @@ fn profile(arguments: &Redox, importer: &mut Importer) -> anyhow::Result<usize> 
         unit: "samples".to_owned(),
         frame: "Function:".to_owned(),
     };
-    output::write(arguments.output.as_deref(), |out| {
+    output::write(out, |out| {
         arguments.format.write(&profile, &graph, By::Thread, out)
     })?;
     Ok(cpus.len())

@@ -49,7 +49,11 @@ use clap::{Parser, Subcommand};
 /// on this machine.
 #[derive(Parser)]
 #[command(name = "kymo", version, long_version = version::TEXT.as_str())]
-#[command(verbatim_doc_comment, arg_required_else_help = true)]
+#[command(
+    verbatim_doc_comment,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,

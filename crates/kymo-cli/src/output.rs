@@ -1,7 +1,7 @@
 //! Output: directories, new or empty and never inside the input trace, and files.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context as _;
@@ -100,6 +100,15 @@ fn without_detours(path: &Path) -> PathBuf {
 /// The file that is meant by a path: `-` is the standard output, as no path is.
 pub fn file(path: Option<&Path>) -> Option<&Path> {
     path.filter(|path| *path != Path::new("-"))
+}
+
+/// The path for a picture or a file of a viewer, which no terminal can show: without a path, a file
+/// of this name in the working directory, if the standard output is a terminal.
+pub fn file_at_terminal(path: Option<&Path>, name: Option<&str>) -> Option<PathBuf> {
+    match (path, name) {
+        (None, Some(name)) if io::stdout().is_terminal() => Some(PathBuf::from(name)),
+        _ => path.map(Path::to_owned),
+    }
 }
 
 /// Passes a writer on, for the file or for the standard output.

@@ -1,10 +1,13 @@
 //! Profiles as files: the formats that `kymo flame` and `kymo import` write.
 
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use kymo_export::{FlameGraph, ProfileFormat};
 use kymo_profile::{By, Profile};
+
+use crate::output;
 
 /// What to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -27,6 +30,33 @@ impl Format {
     /// Whether the file has single samples, so that their times must be kept.
     pub fn has_samples(self) -> bool {
         self.other().is_some_and(ProfileFormat::has_samples)
+    }
+
+    /// Name for a file that no terminal can show, and how to open it; `None` for text.
+    fn file_name(self) -> Option<(&'static str, &'static str)> {
+        Some(match self {
+            Format::Folded | Format::PerfScript => return None,
+            Format::Svg => ("flame.svg", "open it in a browser"),
+            Format::Speedscope => ("flame.speedscope.json", "open it at speedscope.app"),
+            Format::Pprof => (
+                "flame.pb.gz",
+                "open it with: go tool pprof -http=: flame.pb.gz",
+            ),
+            Format::Firefox => ("flame.firefox.json", "open it at profiler.firefox.com"),
+        })
+    }
+
+    /// The path to write to: that of the command line, or one in the working directory if the
+    /// standard output is a terminal, which cannot show this format.
+    pub fn path(self, given: Option<&Path>) -> Option<PathBuf> {
+        output::file_at_terminal(given, self.file_name().map(|(name, _)| name))
+    }
+
+    /// Says where a file is that nobody named, and how to open it.
+    pub fn print_path(self, given: Option<&Path>, written: Option<&Path>) {
+        if let (None, Some(path), Some((_, how))) = (given, written, self.file_name()) {
+            message!("kymo: wrote {}; {how}.", path.display());
+        }
     }
 
     /// The format of another viewer.

@@ -30,7 +30,8 @@ const UNNAMED: &str = "[not in a symbol]";
 pub struct Arguments {
     /// The program: an ELF file with its symbols.
     program: PathBuf,
-    /// The file to write, or - for the standard output; default: the standard output.
+    /// The file to write, or - for the standard output; default: the standard output, but size.svg
+    /// for a picture at a terminal, which cannot show it.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What to write.
@@ -65,10 +66,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         return Err(BadInput(sentence).into());
     }
     let folded = folded(&sizes);
-    output::write(arguments.output.as_deref(), |out| match arguments.format {
+    let given = arguments.output.as_deref();
+    let name = (arguments.format == Format::Svg).then_some("size.svg");
+    let file = output::file_at_terminal(given, name);
+    output::write(file.as_deref(), |out| match arguments.format {
         Format::Folded => out.write_all(folded.as_bytes()),
         Format::Svg => graph(path).draw(&folded, out),
     })?;
+    if let (None, Some(file)) = (given, &file) {
+        message!("kymo: wrote {}; open it in a browser.", file.display());
+    }
     message!(
         "kymo: {} of code in {}; {} not in a symbol.",
         count(sizes.total(), "byte", "bytes"),

@@ -180,3 +180,60 @@ fn a_bar_shows_how_far_the_reading_is() {
         assert!(!told.contains('%'), "{told}");
     }
 }
+
+/// A terminal gets no picture: it is written to a file of the working directory, which is named.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_picture_is_not_written_to_a_terminal() {
+    let program = env!("CARGO_BIN_EXE_kymo");
+    let folder = std::env::temp_dir().join(format!("kymo-terminal-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let shown = |line: String| {
+        let output = Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .env("TERM", "xterm")
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let text = shown(format!("'{program}' size '{program}'"));
+    assert!(text.contains("kymo: wrote size.svg; open it"), "{text}");
+    assert!(!text.contains("<svg"));
+    let picture = std::fs::read_to_string(folder.join("size.svg")).unwrap();
+    assert!(picture.contains("<svg"));
+    let text = shown(format!("'{program}' size '{program}' -o -"));
+    assert!(text.contains("<svg") && !text.contains("wrote"));
+
+    let mut made = kymo_made::Made::new("picture");
+    let event = |tid| kymo::vocabulary::SchedSwitch {
+        prev_tid: kymo::vocabulary::Tid(tid),
+        next_tid: kymo::vocabulary::Tid(11 - tid),
+        next_prio: 0,
+        prev_state: kymo::vocabulary::ThreadState::Blocked,
+        reason: kymo::vocabulary::SwitchReason::Waits,
+    };
+    for time in 1..10 {
+        made.event(0, time * 1_000, event(5 + (time % 2) as u32));
+    }
+    let trace = made.finish().to_str().unwrap();
+    let text = shown(format!("'{program}' flame '{trace}' --off-cpu"));
+    assert!(text.contains("kymo: wrote flame.svg; open it"), "{text}");
+    assert!(folder.join("flame.svg").exists());
+    let text = shown(format!(
+        "'{program}' flame '{trace}' --off-cpu --format folded"
+    ));
+    assert!(text.contains("blocked"), "{text}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Help is wrapped between words, at most 100 columns wide.
+#[test]
+fn help_fits_the_terminal() {
+    for verb in VERBS {
+        let help = says(&[verb, "--help"]);
+        for line in help.lines() {
+            assert!(line.chars().count() <= 100, "{verb}: {line}");
+        }
+    }
+}

@@ -11,7 +11,12 @@ use serde_json::Value;
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
-    command.arg("count").args(arguments).stdin(Stdio::null());
+    command.arg("count").stdin(Stdio::null());
+    // The counts of a command, apart from the messages.
+    if arguments.contains(&"--") && !arguments.contains(&"-o") {
+        command.args(["-o", "-"]);
+    }
+    command.args(arguments);
     // As where no driver states a number.
     command.env("KYMO_PERF_GROUP_MAX_EVENTS", "4");
     command
@@ -224,6 +229,52 @@ fn the_table_fits_and_the_commands_output_is_not_in_the_file() {
         assert!(table.contains(words), "{words:?} in {table}");
     }
     assert!(!table.contains("hi\n"));
+}
+
+/// The standard output is the command's alone.
+#[test]
+fn the_table_of_a_command_is_on_the_standard_error() {
+    if !may_count() {
+        return;
+    }
+    for json in [&[][..], &["--json"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
+            .args(["count", "-e", "minor-faults,major-faults"])
+            .args(json)
+            .args(["--", "sh", "-c", "echo hi"])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "hi\n");
+        let table = String::from_utf8_lossy(&output.stderr);
+        assert!(table.contains("minor-faults"), "{table}");
+        assert!(table.contains("major-faults"), "{table}");
+    }
+}
+
+/// Of an interval in which the process did not run, there is no estimate; that the group never got
+/// a counter would be another thing.
+#[test]
+fn a_process_that_sleeps_is_not_on_a_cpu() {
+    if !may_count() {
+        return;
+    }
+    let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
+    let pid = sleeper.id().to_string();
+    while !fs::read_to_string(format!("/proc/{pid}/stat"))
+        .unwrap()
+        .contains("(sleep) S")
+    {
+        std::thread::yield_now();
+    }
+    let mut kymo = command(&["-e", "page-faults", "-I", "20", "-p", &pid]);
+    let mut kymo = kymo.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(kymo.stdout.take().unwrap()).lines();
+    let row = lines.nth(1).unwrap().unwrap();
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    lines.for_each(drop);
+    kymo.wait().unwrap();
+    assert!(row.contains("not on a CPU"), "{row}");
 }
 
 /// What a machine can count, without -e: at least what every kernel counts itself.

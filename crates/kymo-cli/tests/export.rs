@@ -50,7 +50,9 @@ fn kymo(trace: &Path, out: &Path, to: &str) -> Output {
 fn exported(trace: &Path, out: &Path, to: &str) {
     let output = kymo(trace, out, to);
     let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), &*text), (Some(0), ""));
+    let next = format!("kymo: wrote {}; ", out.display());
+    assert_eq!((output.status.code(), text.lines().count()), (Some(0), 1));
+    assert!(text.starts_with(&next), "{text}");
 }
 
 fn refused(trace: &Path, out: &Path, to: &str, code: i32) -> String {
@@ -264,6 +266,30 @@ fn chrome_is_json_whose_slices_and_arrows_are_closed() {
         "{names:?}"
     );
     assert!(text.contains(r#""lock":"0xbeef""#), "{text}");
+}
+
+/// `-` is the standard output for a timeline; tables are directories.
+#[test]
+fn a_timeline_goes_to_the_standard_output() {
+    let (folder, mut made) = (Folder::new("standard-output"), small("standard-output"));
+    let trace = made.finish();
+    for to in ["chrome", "perfetto"] {
+        let file = folder.path(to);
+        exported(trace, &file, to);
+        let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
+            .current_dir(&folder.0)
+            .arg("export")
+            .args([trace, Path::new("-")])
+            .args(["--to", to])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        assert!(output.stdout == fs::read(&file).unwrap(), "{to}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
+    let message = refused(trace, Path::new("-"), "csv", 2);
+    assert!(message.contains("give a directory"), "{message}");
+    assert!(!folder.path("-").exists() && !Path::new("-").exists());
 }
 
 #[test]

@@ -481,6 +481,51 @@ fn shares_of_functions_and_lines_have_an_interval() {
     );
 }
 
+/// Its additions and its iterator are functions of Rust's library.
+#[inline(never)]
+fn function_with_iterator(numbers: &[u64]) -> u64 {
+    numbers
+        .iter()
+        .fold(0u64, |sum, number| sum.rotate_left(3).wrapping_add(*number))
+}
+
+/// An inlined function of a library counts for the function of the program, in every format.
+#[test]
+fn inlined_functions_of_libraries_count_for_the_programs_own() {
+    let used: fn(&[u64]) -> u64 = std::hint::black_box(function_with_iterator);
+    assert_eq!(used(&[1, 2]), 10);
+    let (begin, len) = function("::function_with_iterator");
+    let mut made = Made::with_samples("flame-inlined");
+    for offset in 0..len {
+        made.event(0, (1 + offset) * US, sample(5, &[], BASE + begin + offset));
+    }
+    let trace = made.finish();
+    let of_library = ["wrapping_add", "fold<u64", "rotate_left"];
+    let (_, all) = printed(&["hot", "--inlined=all", &kernel()], trace);
+    assert!(of_library.iter().all(|name| all.contains(name)), "{all}");
+    let (_, text) = printed(&["hot", &kernel()], trace);
+    let shares: f64 = text
+        .lines()
+        .filter(|line| line.contains("function_with_iterator") || line.contains("{closure"))
+        .map(|line| {
+            line.split('%')
+                .next()
+                .unwrap()
+                .trim()
+                .parse::<f64>()
+                .unwrap()
+        })
+        .sum();
+    assert!((99.5..=100.5).contains(&shares), "{text}");
+    for format in ["folded", "perf-script", "firefox"] {
+        let format = format!("--format={format}");
+        let (_, own) = printed(&["flame", &format, &kernel()], trace);
+        assert!(own.contains("function_with_iterator"), "{format}");
+        let library = of_library.iter().find(|name| own.contains(*name));
+        assert_eq!(library, None, "{format}: {own}");
+    }
+}
+
 #[test]
 fn nothing_to_draw_is_an_error_that_says_what_to_record() {
     let mut made = Made::new("flame-nothing");

@@ -169,7 +169,7 @@ fn options_without_effect_are_refused() {
         let (code, message) = said(output);
         assert_eq!(code, Some(2), "{message}");
         assert!(
-            message.starts_with("kymo: --kernel, --image and --images"),
+            message.starts_with("kymo: --kernel, --image, --images and --inlined are"),
             "{message}"
         );
         assert!(!out.exists());

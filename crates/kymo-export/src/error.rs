@@ -18,6 +18,9 @@ pub enum Error {
     /// The directory is not empty: files of two traces must not mix.
     #[error("{} already exists and is not an empty directory", .0.display())]
     Occupied(PathBuf),
+    /// Tables are files of a directory, and cannot go to the standard output.
+    #[error("CSV and Parquet are directories of files, which cannot go to the standard output")]
+    Folder,
     /// This program was built without the feature `parquet`.
     #[error("this program was built without Parquet")]
     NotBuilt,
@@ -29,7 +32,7 @@ impl Error {
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Error::Write { .. } | Error::NotBuilt => io::ErrorKind::Other,
-            Error::Occupied(_) => io::ErrorKind::InvalidInput,
+            Error::Occupied(_) | Error::Folder => io::ErrorKind::InvalidInput,
         }
     }
 
@@ -44,6 +47,7 @@ impl Error {
                 _ => "give another place, where you may write",
             },
             Error::Occupied(_) => "give a directory that is new or empty",
+            Error::Folder => "give a directory, or --to perfetto or chrome",
             Error::NotBuilt => {
                 "install it with: cargo install --path crates/kymo-cli --features parquet"
             }

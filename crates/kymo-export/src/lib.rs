@@ -46,7 +46,7 @@ pub use error::Error;
 pub use flame_graph::{FlameGraph, difference};
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -145,7 +145,7 @@ pub fn export(
     out: &Path,
     look: impl FnMut(&ItemRef<'_>),
 ) -> Result<Outcome, Error> {
-    export_with_samples(trace, format, out, look, NO_SAMPLES)
+    export_with_samples(trace, format, Some(out), look, NO_SAMPLES)
 }
 
 type Symbolize = fn(Chains) -> Option<Profile>;
@@ -163,14 +163,15 @@ pub struct Samples<'u, F> {
 }
 
 /// As [`export`]; a timeline also gets the trace's samples, with their functions.
-/// Memory then grows with the samples: 16 bytes for each.
+/// Memory then grows with the samples: 16 bytes for each. Without `out`, a timeline goes to the
+/// standard output.
 ///
 /// # Errors
-/// As [`export`].
+/// As [`export`], and [`Error::Folder`] for tables without `out`.
 pub fn export_with_samples(
     trace: &Trace,
     format: Format,
-    out: &Path,
+    out: Option<&Path>,
     mut look: impl FnMut(&ItemRef<'_>),
     samples: Option<Samples<'_, impl FnOnce(Chains) -> Option<Profile>>>,
 ) -> Result<Outcome, Error> {
@@ -180,9 +181,15 @@ pub fn export_with_samples(
     let mut to: Box<dyn Export> = match format {
         Format::Perfetto => drawn(out, begin, perfetto::Perfetto::new)?,
         Format::Chrome => drawn(out, begin, chrome::Chrome::new)?,
-        Format::Csv => Box::new(folder::Folder::<csv::Table>::create(out, &map)?),
+        Format::Csv => {
+            let out = out.ok_or(Error::Folder)?;
+            Box::new(folder::Folder::<csv::Table>::create(out, &map)?)
+        }
         #[cfg(feature = "parquet")]
-        Format::Parquet => Box::new(folder::Folder::<parquet::Table>::create(out, &map)?),
+        Format::Parquet => {
+            let out = out.ok_or(Error::Folder)?;
+            Box::new(folder::Folder::<parquet::Table>::create(out, &map)?)
+        }
         #[cfg(not(feature = "parquet"))]
         Format::Parquet => return Err(Error::NotBuilt),
     };
@@ -211,15 +218,18 @@ pub fn export_with_samples(
     })
 }
 
-/// A timeline in a file, drawn by what `canvas` makes of the file.
+/// A timeline in a file or on the standard output, drawn by what `canvas` makes of the writer.
 fn drawn<C: Canvas + 'static>(
-    out: &Path,
+    out: Option<&Path>,
     begin: i128,
-    canvas: impl FnOnce(BufWriter<File>) -> C,
+    canvas: impl FnOnce(BufWriter<Box<dyn Write>>) -> C,
 ) -> Result<Box<dyn Export>, Error> {
-    let file = PartFile::new(out);
-    let created = File::create(file.written()).map_err(Error::write(out))?;
-    let canvas = canvas(BufWriter::with_capacity(BLOCK, created));
+    let file = out.map_or_else(PartFile::standard_output, PartFile::new);
+    let writer: Box<dyn Write> = match out {
+        Some(out) => Box::new(File::create(file.written()).map_err(Error::write(out))?),
+        None => Box::new(io::stdout().lock()),
+    };
+    let canvas = canvas(BufWriter::with_capacity(BLOCK, writer));
     let timeline = Timeline::new(begin, canvas);
     Ok(Box::new(Drawn { timeline, file }))
 }

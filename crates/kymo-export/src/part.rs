@@ -14,7 +14,7 @@ const BUFFER: usize = 1 << 18;
 #[derive(Debug)]
 pub(crate) struct PartFile {
     path: PathBuf,
-    /// `None` for a device or a pipe, which is written in place.
+    /// `None` for a device, a pipe or the standard output, which is written in place.
     part: Option<PathBuf>,
 }
 
@@ -29,6 +29,14 @@ impl PartFile {
             part.into()
         });
         PartFile { path, part }
+    }
+
+    /// What stands for the standard output, in errors too.
+    pub(crate) fn standard_output() -> PartFile {
+        PartFile {
+            path: PathBuf::from("the standard output"),
+            part: None,
+        }
     }
 
     /// Where the file goes.

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod decoded;
+
 use std::path::PathBuf;
 
 use decoded::fields;
@@ -67,7 +68,7 @@ fn exported(name: &str, format: Format, has_samples: bool) -> Vec<u8> {
                 unwind: None,
                 symbolize,
             };
-            export_with_samples(&trace, format, &path, |_| (), Some(samples))
+            export_with_samples(&trace, format, Some(&path), |_| (), Some(samples))
         }
         false => export(&trace, format, &path, |_| ()),
     }

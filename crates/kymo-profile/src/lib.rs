@@ -43,6 +43,7 @@ mod collect;
 mod counts;
 mod folded;
 mod hot;
+mod inlined;
 mod profile;
 pub mod redox;
 mod stacks;

@@ -144,7 +144,7 @@ fn kymo_count_counts_what_perf_stat_counts() {
         let events = "{cycles:u,instructions:u},{page-faults:u,r8:u}";
         let lengths = [1_000_000, 2_000_000].map(|loops| {
             format!(
-                "kymo count --json -e {events} -- spin {loops};\
+                "kymo count -o - --json -e {events} -- spin {loops};\
                  perf stat -x, -e {events} spin {loops}"
             )
         });
@@ -185,10 +185,10 @@ fn kymo_count_scales_groups_that_take_turns_as_perf_stat_does() {
     let four = ["{r8:u,r8:u,r8:u,r8:u}"; 4].join(",");
     let seven = format!("{{{}}}", ["r8:u"; 7].join(","));
     let commands = format!(
-        "kymo count --json -e {four} -- spin {loops};\
+        "kymo count -o - --json -e {four} -- spin {loops};\
          perf stat -x, -e {four} spin {loops};\
-         KYMO_PERF_GROUP_MAX_EVENTS=16 kymo count --json -a -e {seven} -- spin 1000;\
-         KYMO_PERF_GROUP_MAX_EVENTS=16 kymo count -a -e {seven} -- spin 1000;\
+         KYMO_PERF_GROUP_MAX_EVENTS=16 kymo count -o - --json -a -e {seven} -- spin 1000;\
+         KYMO_PERF_GROUP_MAX_EVENTS=16 kymo count -o - -a -e {seven} -- spin 1000;\
          kymo count -e {seven} -- spin 1000;\
          KYMO_PERF_GROUP_MAX_EVENTS=16 kymo count -e {seven} -- spin 1000"
     );
@@ -239,7 +239,7 @@ fn kymo_count_scales_groups_that_take_turns_as_perf_stat_does() {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn kymo_count_finds_the_processors_counters() {
-    let Some(ended) = boot("kymo count --list --json;kymo count -- spin 1000000") else {
+    let Some(ended) = boot("kymo count --list --json;kymo count -o - -- spin 1000000") else {
         return;
     };
     let [list, table] = &ended[..] else {

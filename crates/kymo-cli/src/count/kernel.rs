@@ -77,7 +77,7 @@ pub fn count(arguments: &Arguments, kernel: &Path) -> anyhow::Result<Code> {
         true => launch.deterministic(),
         false => launch,
     };
-    let mut out = Writer::create(arguments.output.as_deref(), arguments.json)?;
+    let mut out = Writer::create(arguments.output.as_deref(), arguments.json, false)?;
     let options = Options {
         launch: &launch,
         out: &scratch.0,

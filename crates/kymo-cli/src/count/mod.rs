@@ -23,6 +23,7 @@ use plan::Plan;
 pub const EXAMPLES: &str = "Examples:
   kymo count -- ls                                        what this machine can count
   kymo count -e '{cycles,instructions},{page-faults,context-switches}' -- make
+  kymo count -e minor-faults --json -o counts.json -- make
   kymo count -e sched:sched_switch -C 0-3 -I 1000         each second, until ^C
   kymo count -p 1234 --json | jq '.groups[].events[]'
   kymo count -e '{instructions,context-switches}' --kernel my-kernel.elf
@@ -72,7 +73,8 @@ pub struct Arguments {
     /// Let the machine's time advance with its instructions, so that every run counts the same.
     #[arg(long)]
     deterministic: bool,
-    /// Write the counts to a file; the command's own output stays on the standard output.
+    /// The file for the counts, or - for the standard output; default: the standard output, but the
+    /// standard error with a command, whose output is not mixed with the counts.
     #[arg(short, long, value_name = "FILE")]
     output: Option<std::path::PathBuf>,
     /// Print JSON: one object, and one more per line for every interval.
@@ -152,7 +154,8 @@ fn count(arguments: &Arguments) -> anyhow::Result<Code> {
         [] => plan::default_groups(probe, limit)?,
         lists => plan::listed_groups(lists)?,
     };
-    let mut out = Writer::create(arguments.output.as_deref(), arguments.json)?;
+    let has_command = !arguments.command.is_empty();
+    let mut out = Writer::create(arguments.output.as_deref(), arguments.json, has_command)?;
     let interrupts = watch::Watch::new()?;
     let specs: Vec<_> = groups.iter().map(|group| group.spec).collect();
     let counts_command = targets.is_empty();

@@ -31,9 +31,11 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Writes to a file, or to the standard output.
-    pub fn create(path: Option<&Path>, json: bool) -> anyhow::Result<Writer> {
+    /// Writes to a file, where `-` is the standard output. Without a path, the counts of a command
+    /// go to the standard error, as the standard output is the command's.
+    pub fn create(path: Option<&Path>, json: bool, of_command: bool) -> anyhow::Result<Writer> {
         let out: Box<dyn Write> = match crate::output::file(path) {
+            None if path.is_none() && of_command => Box::new(BufWriter::new(io::stderr())),
             Some(path) => Box::new(BufWriter::new(File::create(path).with_context(|| {
                 format!(
                     "cannot create {} (choose another file with -o)",

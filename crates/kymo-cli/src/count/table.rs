@@ -123,10 +123,14 @@ fn shown(event: &EventTotal, name: &str) -> String {
     }
 }
 
+/// An event's scaled count, or why it has none. The time of a thread's group passes only while the
+/// thread is on a CPU.
 fn scaled(total: &Total, event: &EventTotal) -> String {
-    total
-        .scaled(event)
-        .map_or_else(|| "never ran".to_owned(), thousands)
+    match total.scaled(event) {
+        Some(scaled) => thousands(scaled),
+        None if total.time_enabled == 0 => "not on a CPU".to_owned(),
+        None => "never ran".to_owned(),
+    }
 }
 
 fn share(total: &Total) -> String {

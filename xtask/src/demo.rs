@@ -71,6 +71,10 @@ pub(crate) fn run(arch: Arch, kernel: Option<Kernel>) -> Result<()> {
             output.status
         );
     }
-    println!("babeltrace2 accepts the trace: {}", trace.display());
+    let trace = trace.display();
+    println!("babeltrace2 accepts the trace: {trace}");
+    let kymo = kymo.display();
+    println!("Next, see what its threads did:  {kymo} report {trace}");
+    println!("or draw it for ui.perfetto.dev:  {kymo} export {trace} demo.pftrace --to perfetto");
     Ok(())
 }

@@ -19,6 +19,18 @@ impl std::fmt::Display for Exited {
 
 impl std::error::Error for Exited {}
 
+/// Two parts of a step failed that ran side by side.
+#[derive(Debug)]
+pub(crate) struct Both(pub(crate) anyhow::Error, pub(crate) anyhow::Error);
+
+impl std::fmt::Display for Both {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:#}; {:#}", self.0, self.1)
+    }
+}
+
+impl std::error::Error for Both {}
+
 /// Tests failed.
 #[derive(Debug)]
 pub(crate) struct Failed(pub(crate) Vec<FailedTest>);

@@ -6,11 +6,12 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::cache;
 use crate::failure::Usage;
 use crate::process::{output, quiet, root, show, target};
 
 /// Variables that the run keeps: all others are this session's own.
-const KEPT: [&str; 4] = ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME"];
+const KEPT: [&str; 5] = ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", cache::VARIABLE];
 
 /// The file below the target folder with the last commit that passed.
 const PASSED: &str = "gate";
@@ -50,6 +51,11 @@ pub(crate) fn run(commit: &str) -> Result<()> {
     let passed = target().join(PASSED);
     fs::write(&passed, format!("{hash}\n"))
         .with_context(|| format!("cannot write {}", passed.display()))?;
+    if let Some(cache) = cache::folder()
+        && let Err(error) = cache::keep(&folder, &cache)
+    {
+        eprintln!("Builds of dependencies are not kept for the next gate: {error:#}");
+    }
     fs::remove_dir_all(&folder).context("the clone cannot be removed")?;
     eprintln!("{hash} has passed");
     Ok(())

@@ -104,11 +104,15 @@ pub(crate) fn guide(toolchain: Toolchain) -> Result<()> {
         .try_for_each(|triple| build("guide", triple, toolchain).map(drop))
 }
 
-/// Builds an image.
+/// An image, by the variable of the environment by which the end-to-end tests find it.
+type Image<Build> = (&'static str, Build);
+/// Builds an image with a tool chain.
 type Build = fn(Toolchain) -> Result<PathBuf>;
+/// Builds an image for which there is one compiler only.
+type Link = fn() -> Result<PathBuf>;
 
-/// What the end-to-end tests run, by the variables of the environment by which they find it.
-const IMAGES: [(&str, Build); 28] = [
+/// Images of Rust's kernels.
+const IN_RUST: [Image<Build>; 20] = [
     ("KYMO_HELLO", hello),
     ("KYMO_DEMO_RISCV64", |with| demo(RISCV64, with)),
     ("KYMO_DEMO_X86_64", |with| demo(X86_64, with)),
@@ -134,46 +138,67 @@ const IMAGES: [(&str, Build); 28] = [
     }),
     ("KYMO_CORTEX_M_THUMBV7M", |with| cortex_m(THUMB7M, with)),
     ("KYMO_CORTEX_M_THUMBV6M", |with| cortex_m(THUMB6M, with)),
-    ("KYMO_TINY_C", |_| clib::tiny()),
-    ("KYMO_TINY_C_RECORDER", |_| clib::recorder()),
-    ("KYMO_FIRMWARE_C", |_| clib::firmware(Firmware::Work)),
-    ("KYMO_FIRMWARE_C_OFF", |_| clib::firmware(Firmware::Off)),
-    ("KYMO_FIRMWARE_C_TRACE_SCHED", |_| {
-        clib::firmware(Firmware::TraceSched)
-    }),
-    ("KYMO_PORT_FREERTOS", |_| port_kernels::freertos()),
-    ("KYMO_PORT_ZEPHYR", |_| port_kernels::zephyr(false)),
-    ("KYMO_PORT_ZEPHYR_LATER", |_| port_kernels::zephyr(true)),
     ("KYMO_STRESS_RISCV64", |with| stress(RISCV64, with)),
     ("KYMO_STRESS_RISCV32", |with| stress(RISCV32, with)),
     ("KYMO_STRESS_X86_64", |with| stress(X86_64, with)),
 ];
 
-/// Those that run on this machine's processor.
-const HOST_IMAGES: [(&str, Build); 2] = [
-    ("KYMO_HOST_PROBES", |_| host_probes()),
-    ("KYMO_HOST_MEASURE", |_| host_measure()),
+/// Images of kernels in C, which are linked to the library.
+const IN_C: [Image<Link>; 8] = [
+    ("KYMO_TINY_C", clib::tiny),
+    ("KYMO_TINY_C_RECORDER", clib::recorder),
+    ("KYMO_FIRMWARE_C", || clib::firmware(Firmware::Work)),
+    ("KYMO_FIRMWARE_C_OFF", || clib::firmware(Firmware::Off)),
+    ("KYMO_FIRMWARE_C_TRACE_SCHED", || {
+        clib::firmware(Firmware::TraceSched)
+    }),
+    ("KYMO_PORT_FREERTOS", port_kernels::freertos),
+    ("KYMO_PORT_ZEPHYR", || port_kernels::zephyr(false)),
+    ("KYMO_PORT_ZEPHYR_LATER", || port_kernels::zephyr(true)),
 ];
 
-/// The images that this machine can use.
-fn all_images() -> impl Iterator<Item = (&'static str, Build)> {
-    let is_x86 = cfg!(target_arch = "x86_64");
-    let host = HOST_IMAGES.into_iter().filter(move |_| is_x86);
-    IMAGES.into_iter().chain(host)
+/// Those that run on this machine's processor, if it is x86-64.
+const ON_HOST: [Image<Link>; 2] = [
+    ("KYMO_HOST_PROBES", host_probes),
+    ("KYMO_HOST_MEASURE", host_measure),
+];
+
+/// Builds the images of Rust's kernels, and those for this machine. Returns each with its name.
+pub(crate) fn images_in_rust(toolchain: Toolchain) -> Result<Vec<Image<PathBuf>>> {
+    let kernels = IN_RUST
+        .into_iter()
+        .map(|(name, build)| Ok((name, build(toolchain)?)));
+    let host = ON_HOST.into_iter().filter(|_| IS_X86_64);
+    let host = host.map(|(name, build)| Ok((name, build()?)));
+    kernels.chain(host).collect()
+}
+
+/// Builds the images of kernels in C. Returns each with its name.
+pub(crate) fn images_in_c() -> Result<Vec<Image<PathBuf>>> {
+    let built = IN_C.into_iter().map(|(name, build)| Ok((name, build()?)));
+    built.collect()
 }
 
 /// Builds all images. Returns each with its name.
-pub(crate) fn images(toolchain: Toolchain) -> Result<Vec<(&'static str, PathBuf)>> {
-    all_images()
-        .map(|(name, build)| Ok((name, build(toolchain)?)))
-        .collect()
+pub(crate) fn images(toolchain: Toolchain) -> Result<Vec<Image<PathBuf>>> {
+    Ok([images_in_rust(toolchain)?, images_in_c()?].concat())
 }
 
 /// Builds the image of this name, if there is one.
 pub(crate) fn image(toolchain: Toolchain, name: &str) -> Result<Option<PathBuf>> {
-    let found = all_images().find(|(known, _)| *known == name);
-    found.map(|(_, build)| build(toolchain)).transpose()
+    let in_rust = IN_RUST.into_iter().find(|(known, _)| *known == name);
+    if let Some((_, build)) = in_rust {
+        return build(toolchain).map(Some);
+    }
+    let host = ON_HOST.into_iter().filter(|_| IS_X86_64);
+    let found = IN_C
+        .into_iter()
+        .chain(host)
+        .find(|(known, _)| *known == name);
+    found.map(|(_, build)| build()).transpose()
 }
+
+const IS_X86_64: bool = cfg!(target_arch = "x86_64");
 
 fn probes(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
     Ok(build("probes", triple, toolchain)?.join("libkymo_probes.a"))

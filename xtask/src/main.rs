@@ -1,6 +1,7 @@
 //! `cargo xtask`: the tasks of this repository, for people and CI, including setup.
 
 mod bench;
+mod cache;
 mod clib;
 mod compiled_out;
 mod conformance;
@@ -27,6 +28,7 @@ mod step;
 mod stress;
 mod suite;
 mod test;
+mod tested;
 mod tracers;
 mod watched;
 

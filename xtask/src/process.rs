@@ -1,13 +1,16 @@
 //! Finds and runs other programs; errors name the program.
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::failure::{Exited, Usage};
+use crate::failure::{Both, Exited, Usage};
+use crate::tested;
 use crate::watched::{Watched, print_time, watch};
 
 /// Root of the repository.
@@ -41,6 +44,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 fn succeeded(line: String, watched: Watched) -> Result<()> {
     let Watched { status, lines } = watched;
+    tested::note("", &lines);
     if status.success() {
         return Ok(());
     }
@@ -80,6 +84,28 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
         bail!("this failed ({}): {line}\n{text}", result.status);
     }
     Ok(text)
+}
+
+/// Does two parts of a step at the same time, each to its end.
+///
+/// # Errors
+/// That of one of them, or [`Both`].
+pub(crate) fn side_by_side<A: Send, B>(
+    one: impl FnOnce() -> Result<A> + Send,
+    other: impl FnOnce() -> Result<B>,
+) -> Result<(A, B)> {
+    let (one, other) = thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        (
+            one.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            other,
+        )
+    });
+    match (one, other) {
+        (Err(one), Err(other)) => bail!(Both(one, other)),
+        (one, other) => Ok((one?, other?)),
+    }
 }
 
 /// The arguments with which cargo takes all packages with all features. Every step that builds for

@@ -1,11 +1,12 @@
 //! Steps of a long run: the time each took, what was not run, and all that failed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result, bail};
 
-use crate::failure::{Exited, Failed, FailedTest, LeftOut, NotRun};
+use crate::failure::{Both, Exited, Failed, FailedTest, LeftOut, NotRun};
+use crate::tested;
 use crate::watched::take_not_run;
 
 /// Lines that the end of a run repeats of what a failed test printed.
@@ -40,6 +41,8 @@ struct Done {
     outcome: Outcome,
     /// The parts of it that were not run, each with the reason.
     not_run: Vec<String>,
+    /// The tests that ran in it.
+    tests: BTreeSet<String>,
 }
 
 /// The steps so far. One that fails does not keep those that do not need it from running.
@@ -99,15 +102,19 @@ impl Steps {
             time,
             outcome,
             not_run: take_not_run(),
+            tests: tested::take(),
         });
     }
 
-    /// Prints the table, what was not run, and everything that failed.
+    /// Prints the table, what was not run, and everything that failed; notes the tests that ran in
+    /// this form.
     ///
     /// # Errors
     /// That of the first step that failed.
-    pub(crate) fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self, form: &str) -> Result<()> {
         eprint!("{}", self.summary());
+        let tests = self.done.iter().map(|done| (&*done.name, &done.tests));
+        tested::write(form, &tests.collect::<Vec<_>>())?;
         match self.error {
             None => Ok(()),
             Some(error) => bail!(error),
@@ -119,11 +126,16 @@ impl Steps {
         for done in &self.done {
             let time = minutes(done.time);
             let outcome = &done.outcome;
+            let tests = match done.tests.len() {
+                0 => String::new(),
+                1 => ", 1 test".to_owned(),
+                count => format!(", {count} tests"),
+            };
             let not_run = match (done.not_run.len(), reasons(&done.not_run)) {
                 (0, _) => String::new(),
                 (count, reasons) => format!(", {count} not run: {reasons}"),
             };
-            text += &format!("{:<12} {time:>7}  {outcome}{not_run}\n", done.name);
+            text += &format!("{:<12} {time:>7}  {outcome}{not_run}{tests}\n", done.name);
         }
         let total = self.done.iter().map(|done| done.time).sum();
         text += &format!("{:<12} {:>7}\n", "all", minutes(total));
@@ -151,6 +163,9 @@ impl Steps {
 fn failures(step: &str, error: &Error) -> Vec<FailedTest> {
     if let Some(Failed(tests)) = error.downcast_ref() {
         return tests.clone();
+    }
+    if let Some(Both(one, other)) = error.downcast_ref() {
+        return [failures(step, one), failures(step, other)].concat();
     }
     let mut lines = match error.downcast_ref() {
         Some(Exited { lines, .. }) => lines.clone(),
@@ -187,7 +202,7 @@ fn minutes(time: Duration) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::process::run;
+    use crate::process::{run, side_by_side};
     use crate::watched::not_run;
 
     #[test]
@@ -213,6 +228,13 @@ mod tests {
             }]))
         };
         assert!(!steps.run("tests", &["absent", "left"], tests));
+        assert!(!steps.run("halves", &[], || {
+            side_by_side(
+                || -> Result<()> { bail!("one half") },
+                || -> Result<()> { bail!("the other") },
+            )
+            .map(drop)
+        }));
         let text = steps.summary();
         for line in [
             "good            0.00  ok",
@@ -228,12 +250,17 @@ mod tests {
             "FAILED kymo lib: a::b",
             "    it is wrong",
             "  alone: cargo test a::b",
-            "2 failed.",
+            "halves          0.00  FAILED",
+            "    one half",
+            "    the other",
+            "4 failed.",
         ] {
-            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+            // Behind an outcome comes how many tests ran: tests beside this one, too.
+            let is_there = text.lines().any(|found| found.starts_with(line));
+            assert!(is_there, "{line}\n{text}");
         }
         assert!(!text.contains("    10\n"), "only the last lines: {text}");
-        let error = steps.finish().unwrap_err();
+        let error = steps.error.unwrap();
         assert!(
             format!("{error:#}").starts_with("step bad: this failed"),
             "{error:#}"

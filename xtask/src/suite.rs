@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::failure::{Failed, FailedTest};
 use crate::process::{cargo, output};
+use crate::tested;
 use crate::watched::{Watched, keep, watch};
 
 /// A program of tests.
@@ -26,6 +27,12 @@ pub(crate) struct Program {
     file: PathBuf,
     /// The package's folder, in which its tests run.
     folder: PathBuf,
+}
+
+impl Program {
+    fn name(&self) -> String {
+        format!("{} {}", self.package, self.target)
+    }
 }
 
 /// A line that cargo prints of what it has built.
@@ -126,21 +133,17 @@ impl Suite {
         let (mut failed, mut count) = (Vec::new(), 0);
         let env = self.env_words();
         for program in &self.programs {
-            eprintln!(
-                "\n     Running {} {} {}",
-                program.package,
-                program.target,
-                arguments.join(" ")
-            );
+            eprintln!("\n     Running {} {}", program.name(), arguments.join(" "));
             let watched = watch(self.command(program).args(arguments))
                 .with_context(|| format!("cannot start {}", program.file.display()))?;
             count += started(&watched.lines);
+            tested::note(&program.name(), &watched.lines);
             failed.extend(
                 failures(&watched)
                     .into_iter()
                     .map(|(test, lines)| FailedTest {
                         alone: format!("{env}{}", (self.alone)(program, &test)),
-                        test: format!("{} {}: {test}", program.package, program.target),
+                        test: format!("{}: {test}", program.name()),
                         lines,
                     }),
             );
@@ -266,6 +269,7 @@ impl Suite {
         let begin = Instant::now();
         let (is_good, lines) = match keep(&mut command) {
             Ok(watched) => {
+                tested::note(&program.name(), &watched.lines);
                 let own = failures(&watched).pop().map(|(_, lines)| lines);
                 (own.is_none(), own.unwrap_or(watched.lines))
             }
@@ -384,6 +388,7 @@ fn failed_names(lines: &[String]) -> Vec<String> {
 pub(crate) fn examples(arguments: &[&str]) -> Result<()> {
     let mut command = cargo(&["test", "--doc", "--no-fail-fast"]);
     let watched = watch(command.args(arguments)).context("cannot start cargo test --doc")?;
+    tested::note("documentation", &watched.lines);
     let failed = failures(&watched)
         .into_iter()
         .map(|(test, lines)| FailedTest {

@@ -24,7 +24,13 @@ fn hello_is_healthy_and_hooks_three_lines() {
     let out = scratch("doctor-hello").join("trace");
     let mut command = recording(&hello(), &out);
     run(
-        command.args(["--timeout", patience(), "--append", "events=10000"]),
+        command.args([
+            "--deterministic",
+            "--timeout",
+            patience(),
+            "--append",
+            "events=100000",
+        ]),
         0,
     );
     assert_eq!(

@@ -5,13 +5,16 @@
 //! it, and with instrumentation that counts lines.
 
 use std::fs;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 
-/// The targets, each of which is fuzzed for the whole time.
+/// The targets, each of which is fuzzed for the whole time, beside others.
 const TARGETS: [&str; 6] = ["tsdl", "json", "stream", "convert", "region", "redox"];
 /// Line coverage of kymo-ctf that a long run must reach, in percent.
 const GOAL: f64 = 90.0;
@@ -69,29 +72,47 @@ fn run(arguments: &Arguments) -> Result<()> {
         ..
     } = arguments;
     let program = build(&folder.join("edges"), host, &COVERAGE.join("\x1f"))?;
-    for name in TARGETS {
-        let corpus = folder.join("ctf").join(name);
-        fs::create_dir_all(&corpus)?;
-        let mut command = Command::new(&program);
-        let status = command
-            .arg(name)
-            .arg(&corpus)
-            .arg(seconds.to_string())
-            .status()
-            .context("kymo-fuzz cannot be started")?;
-        if status.code() == Some(101) {
-            bail!("the fuzzer itself has panicked");
+    let waiting = Mutex::new(TARGETS.into_iter());
+    let next = || {
+        let mut targets = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        targets.next()
+    };
+    let work = || -> Result<()> {
+        while let Some(name) = next() {
+            fuzz(&program, name, &folder.join("ctf").join(name), *seconds)?;
         }
-        if !status.success() {
-            let kept = keep(name, &corpus)?;
-            bail!(
-                "fuzzing {name} has found something ({status}); it is kept in {}",
-                kept.display()
-            );
-        }
-    }
+        Ok(())
+    };
+    // A target takes one processor.
+    let processors = thread::available_parallelism().map_or(1, |count| count.get());
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..processors).map(|_| scope.spawn(work)).collect();
+        let joined = workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        joined.fold(Ok(()), Result::and)
+    })?;
     if arguments.goal {
         lines(arguments)?;
+    }
+    Ok(())
+}
+
+/// Fuzzes a target for so many seconds, and keeps what it finds.
+fn fuzz(program: &Path, name: &str, corpus: &Path, seconds: u64) -> Result<()> {
+    fs::create_dir_all(corpus)?;
+    let mut command = Command::new(program);
+    command.arg(name).arg(corpus).arg(seconds.to_string());
+    let status = command.status().context("kymo-fuzz cannot be started")?;
+    if status.code() == Some(101) {
+        bail!("the fuzzer itself has panicked");
+    }
+    if !status.success() {
+        let kept = keep(name, corpus)?;
+        bail!(
+            "fuzzing {name} has found something ({status}); it is kept in {}",
+            kept.display()
+        );
     }
     Ok(())
 }

@@ -39,6 +39,9 @@ struct Arguments {
     /// A folder to install to, which is replaced
     #[arg(long)]
     installed: PathBuf,
+    /// Install an optimized `kymo`, as users do
+    #[arg(long)]
+    release: bool,
 }
 
 fn main() -> ExitCode {
@@ -55,6 +58,7 @@ fn run(arguments: Arguments) -> Result<()> {
     let Arguments {
         packages,
         installed,
+        release,
     } = arguments;
     let crates = crates()?;
     let names: Vec<&str> = crates.iter().map(|(name, _)| name.as_str()).collect();
@@ -88,7 +92,7 @@ fn run(arguments: Arguments) -> Result<()> {
         bail!("cargo package warns: {warning}\n{messages}");
     }
     check(&packages, &names)?;
-    install(&installed)
+    install(&installed, release)
 }
 
 /// Root of the repository.
@@ -234,14 +238,19 @@ fn licenses(name: &str) -> Result<()> {
 }
 
 /// Installs `kymo` as a user would, but to a separate folder, and runs it.
-fn install(place: &Path) -> Result<()> {
+fn install(place: &Path, release: bool) -> Result<()> {
     if place.exists() {
         fs::remove_dir_all(place).context("what was installed before cannot be removed")?;
     }
-    let status = cargo(&["install", "--locked", "--path", "crates/kymo-cli", "--root"])
-        .arg(place)
-        .status()
-        .context("cargo cannot be started")?;
+    let mut install = cargo(&["install", "--locked", "--path", "crates/kymo-cli", "--root"]);
+    install.arg(place);
+    if !release {
+        // Dependencies are those of the workspace's builds, which are not optimized either.
+        install
+            .arg("--debug")
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
+    }
+    let status = install.status().context("cargo cannot be started")?;
     if !status.success() {
         bail!("cargo install fails ({status})");
     }

@@ -17,9 +17,10 @@ pub(crate) const COST: &str = "cost";
 pub(crate) const KILL: &str = "kill";
 pub(crate) const STRESS: [&str; 2] = ["stress", "sample_stress"];
 
-/// Files whose tests run beside others: what they check are counts of machines whose clocks count
-/// instructions, or texts.
-const BESIDE: [&str; 0] = [];
+/// Files whose tests have the machine to themselves: they print figures, or check shares of time.
+/// What the others check holds however busy the machine is: most of their guests' clocks count
+/// instructions.
+const ALONE: [&str; 3] = [COST, "sample", LINUX_GUEST];
 
 /// Whether a file of tests has a step of its own.
 pub(super) fn has_a_step(file: &str) -> bool {
@@ -107,7 +108,7 @@ impl EndToEnd {
                 Guest::Missing(what) => suite.env("KYMO_LINUX_MISSING", what),
             };
         }
-        let beside = |test: &str| BESIDE.contains(&file_of(test));
+        let beside = |test: &str| !ALONE.contains(&file_of(test));
         suite.run_each(fits, beside, shows)
     }
 }

@@ -11,7 +11,9 @@ use anyhow::{Context, Result, bail};
 use crate::bench::{count, samples, trace, verbs};
 use crate::clib;
 use crate::failure::LeftOut;
-use crate::process::{WORKSPACE, build, cargo, program, root, run as run_command, target};
+use crate::process::{
+    WORKSPACE, build, cargo, program, root, run as run_command, side_by_side, target,
+};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
 use crate::suite::{self, Suite};
@@ -151,7 +153,7 @@ pub(crate) const STEPS: &[Step] = &[
     step(
         "package",
         "each crate compiles from its package, and installs",
-        |_| package::run(),
+        package::run,
     )
     .guards(
         &["kymo-package"],
@@ -380,7 +382,10 @@ pub(crate) fn run(form: Form, only: &[String]) -> Result<()> {
             steps.run(name, &[], || e2e::one(file));
         }
     }
-    steps.finish()?;
+    steps.finish(match form {
+        Form::Short => "short",
+        Form::All => "all",
+    })?;
     if form == Form::All && !passed.is_empty() {
         unchanged::note(&passed, began_on.as_deref())?;
     }
@@ -397,7 +402,12 @@ fn fmt() -> Result<()> {
     })
 }
 
+/// In two parts, whose builds have different folders.
 fn clippy() -> Result<()> {
+    side_by_side(clippy_workspace, clippy_others).map(drop)
+}
+
+fn clippy_workspace() -> Result<()> {
     run_command(&mut cargo(&[
         "clippy",
         "--workspace",
@@ -421,7 +431,11 @@ fn clippy() -> Result<()> {
     }
     // Only the writer of trace directories, as in a program that records itself.
     let mut clippy = cargo(&["clippy", "-p", "kymo-capture", "--no-default-features"]);
-    run_command(clippy.args(["--", "-Dwarnings"]))?;
+    run_command(clippy.args(["--", "-Dwarnings"]))
+}
+
+/// The models, the benchmarks and the kernels.
+fn clippy_others() -> Result<()> {
     models::clippy()?;
     trace::clippy()?;
     samples::clippy()?;
@@ -436,7 +450,13 @@ fn clippy() -> Result<()> {
 }
 
 fn unit() -> Result<()> {
-    host()?.run(&[])?;
+    let suite = host()?;
+    // The tests are built: the others compile beside them.
+    side_by_side(|| suite.run(&[]), unit_others).map(drop)
+}
+
+/// The examples in documentation, and other features and targets than those of the workspace.
+fn unit_others() -> Result<()> {
     suite::examples(&WORKSPACE)?;
     // Compiled out: calls do nothing, and fields are checked but not evaluated.
     let off = |arguments: &[&str]| {
@@ -576,9 +596,17 @@ fn unit_32_bits() -> Result<()> {
 /// Builds all kernels; see [`kernel::images`].
 pub(crate) fn kernels() -> Result<Vec<(&'static str, PathBuf)>> {
     let toolchain = setup::toolchain()?;
-    kernel::guide(toolchain)?;
-    clib::links()?;
-    kernel::images(toolchain)
+    let library = || {
+        clib::links()?;
+        kernel::images_in_c()
+    };
+    let kernels = || {
+        kernel::guide(toolchain)?;
+        kernel::images_in_rust(toolchain)
+    };
+    // Their builds have different folders.
+    let (in_c, in_rust) = side_by_side(library, kernels)?;
+    Ok([in_rust, in_c].concat())
 }
 
 /// Kills machines and recorders this many times.

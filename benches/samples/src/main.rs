@@ -87,7 +87,9 @@ fn measure(run: &Run) -> Result<()> {
     let folded = |out: &Path| {
         let mut command = Command::new(&run.kymo);
         command
-            .args(["flame", "--format=folded", "--by=thread", &kernel, "-o"])
+            .args(["flame", "--format=folded", "--by=thread"])
+            // As inferno, which knows no own functions.
+            .args(["--inlined=all", &kernel, "-o"])
             .args([out, &trace]);
         time(&mut command, None)
     };

@@ -301,7 +301,8 @@ pub(crate) fn account(run: &Run, jump: u64) -> (u64, u64, Vec<Seen>) {
         sum(|cpu| cpu.nmis)
     );
     assert!(calls[1] > 0, "{}: nothing was interrupted", run.name);
-    if run.one_instruction_blocks {
+    // Behind a clock that jumped, timers come seldom: how deep calls nest there is chance.
+    if run.one_instruction_blocks && jump == 0 {
         assert!(
             calls[..4].iter().all(|&calls| calls > 0),
             "{}: interrupts nested three deep",

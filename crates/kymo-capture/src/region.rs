@@ -228,6 +228,8 @@ impl Channel {
             cpu: reader.cpu(),
             events: reader.emitted().saturating_add(self.appended),
             losses: reader.losses(),
+            drops_unasked: reader.overflow() == Overflow::Discard
+                && !reader.is_consumed_by(Consumer::Host),
             lost_before: self.lost_before.unwrap_or(0),
         })
     }
@@ -248,6 +250,8 @@ pub struct ChannelSummary {
     pub events: u64,
     /// Losses by cause.
     pub losses: Losses,
+    /// Whether a full ring drops new events though a host could free its packets.
+    pub drops_unasked: bool,
     /// Events among the lost ones that were gone at the first look at the ring.
     pub lost_before: u64,
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use kymo_capture::attach::{self, Attached, Ending, Error, Options};
 use kymo_capture::qemu::Launch;
-use kymo_capture::record;
+use kymo_capture::{record, recover};
 use kymo_ctf::{Item, Trace};
 use machine::{Kymo, Machine, emulator, scratch};
 
@@ -222,4 +222,52 @@ fn losses_from_before_the_recording_are_told_apart() {
     });
     let lapped = lapped.summary;
     assert!(lapped.lost() > 0 && lapped.lost_before() == 0, "{lapped:?}");
+}
+
+/// Whether the session ends, the host leaves or the machine is killed: the events of a CPU without a
+/// ring are lost, and every reader of the trace hears so.
+#[test]
+fn events_without_a_ring_are_lost_however_the_recording_ends() {
+    let lost_in = |trace: &Path| {
+        let trace = Trace::open(trace).unwrap();
+        let loss = |item| match item {
+            Ok(Item::Loss(loss)) => Some(loss.count),
+            _ => None,
+        };
+        trace.events().filter_map(loss).sum::<u64>()
+    };
+    type Ends = fn(&mut Machine, &AtomicBool);
+    let ends: [(&str, Ends); 3] = [
+        ("left", leave),
+        ("stopped", |machine, _| machine.does("stop")),
+        ("killed", |machine, _| machine.kill()),
+    ];
+    for (name, end) in ends {
+        let mut machine = Machine::start(&format!("without-{name}"), "rolling");
+        machine.does("record 10");
+        machine.does("elsewhere 7");
+        let summary = attached(&mut machine, name, |machine, interrupted| {
+            machine.does("elsewhere 5");
+            end(machine, interrupted);
+        });
+        let summary = summary.summary;
+        assert_eq!((summary.lost(), summary.lost_before()), (12, 7), "{name}");
+        assert_eq!(lost_in(&machine.folder.join(name)), 12, "{name}");
+    }
+    let mut machine = Machine::start("without-dump", "rolling");
+    machine.does("record 10");
+    machine.does("elsewhere 7");
+    machine.kill();
+    let out = machine.folder.join("recovered");
+    std::fs::create_dir(&out).unwrap();
+    let recovered = recover::recover(&machine.ram, None, &out).unwrap();
+    assert_eq!(recovered.summary.lost(), 7);
+    assert_eq!(lost_in(&out), 7);
+    // The next session counts anew.
+    let mut machine = Machine::start("without-next", "rolling");
+    machine.does("elsewhere 7");
+    machine.does("stop");
+    machine.does("finish");
+    machine.does("start");
+    assert_eq!(attached(&mut machine, "next", leave).summary.lost(), 0);
 }

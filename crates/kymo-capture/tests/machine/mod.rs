@@ -233,6 +233,14 @@ fn machine() {
                     next += 1;
                 }
             }
+            // On a CPU that has no ring.
+            ("elsewhere", count) => {
+                let block = BLOCK.replace(std::ptr::null());
+                for _ in 0..count.parse::<u32>().unwrap() {
+                    trace!(Mark { id: next, value: 0 });
+                }
+                BLOCK.set(block);
+            }
             ("inside", _) => stop_inside(next),
             ("stop", _) => {
                 recorder.stop(TRACE).unwrap();

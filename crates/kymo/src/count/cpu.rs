@@ -318,7 +318,7 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
                 // a period is shorter than the counter and so begins above 0.
                 let left = match value {
                     0 => None,
-                    _ => Some((member.ends - value).saturating_add(1)),
+                    _ => Some(member.ends.wrapping_sub(value).saturating_add(1)),
                 };
                 member.last = match (period, left) {
                     (0, _) => 0,

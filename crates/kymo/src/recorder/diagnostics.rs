@@ -27,5 +27,6 @@ impl Diagnostics {
         self.overwritten = self.overwritten.saturating_add(losses.overwritten);
         self.clock_back = self.clock_back.saturating_add(losses.clock_back);
         self.abandoned = self.abandoned.saturating_add(losses.abandoned);
+        self.without_ring = self.without_ring.saturating_add(losses.without_ring);
     }
 }

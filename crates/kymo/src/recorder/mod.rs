@@ -655,10 +655,6 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             }
         }
         let mut claim = self.session.wait();
-        diagnostics.without_ring = claim.get().as_ref().map_or(0, Session::without_ring);
-        diagnostics.discarded = diagnostics
-            .discarded
-            .saturating_add(diagnostics.without_ring);
         if releases {
             *claim.get() = None;
             self.counting.set_used(false);

@@ -24,6 +24,9 @@ pub fn magic() -> u64 {
 pub const LAYOUT_VERSION: u16 = 2;
 /// Bit of [`Header::compat`]: there are rings of samples.
 pub const SAMPLES: u32 = 1;
+/// Bit of [`Header::compat`]: the region counts records of CPUs without a ring, at
+/// [`WITHOUT_RING_OFFSET`].
+pub const WITHOUT_RING: u32 = 2;
 /// Bit of [`Header::incompat`]: there are records with sequences of elements larger than a byte.
 pub const SEQUENCES: u32 = 1;
 /// Bit of [`Header::incompat`]: each CPU's control blocks are followed by its counters, which take
@@ -33,6 +36,9 @@ pub const COUNTERS: u32 = 2;
 const KNOWN: u32 = SEQUENCES | COUNTERS;
 /// Words of the region header.
 pub const HEADER_WORDS: usize = 48;
+/// Where the region counts the session's records that found no ring: behind the header, in a machine
+/// word of the writer's, because any CPU counts there.
+pub const WITHOUT_RING_OFFSET: usize = 4 * HEADER_WORDS;
 /// Where the control blocks begin, behind the header.
 pub const CONTROL_OFFSET: usize = control_offset(size_of::<usize>());
 /// Where writers whose machine words have this many bytes put the control blocks.
@@ -219,6 +225,7 @@ pub const CONTROL_SIZE: usize = size_of::<Control>();
 pub const COUNTERS_OFFSET: usize = CHANNEL_KINDS * CONTROL_SIZE;
 const _: () = {
     assert!(CONTROL_SIZE == 768);
+    assert!(WITHOUT_RING_OFFSET + size_of::<usize>() <= CONTROL_OFFSET);
     assert!(
         CONTROL_OFFSET.is_multiple_of(align_of::<Control>())
             && !CONTROL_OFFSET.is_multiple_of(CONTROL_SIZE)

@@ -11,12 +11,13 @@ use super::config::{Config, Error};
 use super::layout::{
     CONTROL_OFFSET, CONTROL_SIZE, COUNTERS, Control, Crc32, HEADER_WORDS, Header, REGION_ALIGN,
     ReserveKind, SAMPLES, SEQUENCES, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State,
+    WITHOUT_RING, WITHOUT_RING_OFFSET,
 };
 #[cfg(target_pointer_width = "64")]
 use super::local_cas;
 use super::reader::Region;
 use super::source::Live;
-use super::{Environment, masked, running};
+use super::{Environment, masked, running, without_ring};
 use crate::channel::ChannelKind;
 use crate::counter;
 use crate::event::Shape;
@@ -263,6 +264,18 @@ impl Memory {
         // SAFETY: `new` was promised memory that stays; it is written atomically once a session
         // runs.
         unsafe { Live::own(self.base, self.len as u64) }
+    }
+
+    /// Has CPUs without a ring follow the session over this memory. No event may be on yet.
+    pub(crate) fn begin_without_ring(&self) {
+        if self.len > 0 {
+            without_ring::begin(self.base);
+        }
+    }
+
+    /// Ends what [`begin_without_ring`](Self::begin_without_ring) began.
+    pub(crate) fn end_without_ring(&self) {
+        without_ring::end(self.base);
     }
 
     fn zero(&self, bytes: core::ops::Range<usize>) {
@@ -524,7 +537,7 @@ impl Memory {
                 SAMPLES
             } else {
                 0
-            },
+            } | WITHOUT_RING,
             incompat: if contents.shapes().any(|(_, shape)| shape.is_wide()) {
                 SEQUENCES
             } else {
@@ -555,6 +568,7 @@ impl Memory {
         };
         // The magic comes last, so that nobody who looks meanwhile finds half a header.
         let words: [u32; HEADER_WORDS] = header.to_words();
+        self.zero(WITHOUT_RING_OFFSET..WITHOUT_RING_OFFSET + size_of::<usize>());
         self.word(0).store(0, Release);
         for (index, word) in words.into_iter().enumerate().rev() {
             self.word(index).store(word, Release);

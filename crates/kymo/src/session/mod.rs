@@ -9,12 +9,12 @@ use crate::ctf::tsdl;
 use crate::event::{Declarations, Declared, Event, EventSchema, Shape, Vocabulary};
 use crate::platform::Platform;
 use crate::ring::config::{Config, Error};
-use crate::ring::layout::{Clock, Control, Overflow, switch};
+use crate::ring::layout::{Clock, Overflow, switch};
 use crate::ring::reader::{Region, View};
 use crate::ring::region::{Contents, Memory};
 use crate::ring::source::Live;
 use crate::ring::switches::{BitSwitches, ByteSwitches};
-use crate::ring::{Reserve, name_epoch, without_ring};
+use crate::ring::{Reserve, name_epoch};
 use crate::sync::Ordering::Relaxed;
 use crate::tracer::{COMPILED_IN, Tracer};
 use crate::vocabulary::{CounterValue, GaugeValue, HistogramValue, SessionEnd};
@@ -136,8 +136,6 @@ pub struct Session<P> {
     channels: ChannelSet,
     overflow: Overflow,
     id: u64,
-    /// Records without a ring before this session.
-    without_ring: usize,
     platform: PhantomData<P>,
 }
 
@@ -149,7 +147,6 @@ impl<P: Platform> Session<P> {
             channels: config.channels(),
             overflow: config.overflow,
             id: 0,
-            without_ring: 0,
             platform: PhantomData,
         }
     }
@@ -168,17 +165,16 @@ impl<P: Platform> Session<P> {
             channels,
             counters: P::COUNTERS,
         };
-        let without_ring = without_ring::counted();
         let id = memory.form::<P>(config, <P::Reserve as Reserve>::KIND, &described)?;
         // This comes before the switches: whoever sees one on finds that its things have no names
         // yet.
         name_epoch::advance();
+        memory.begin_without_ring();
         Ok(Session {
             memory,
             channels,
             overflow: config.overflow,
             id,
-            without_ring,
             platform: PhantomData,
         })
     }
@@ -193,9 +189,6 @@ impl<P: Platform> Session<P> {
 
     /// Has the kernel's state recorded, now that events are on.
     fn begun(&self) {
-        if let Some(first) = self.first() {
-            without_ring::begin(first);
-        }
         P::dump_state();
     }
 
@@ -269,9 +262,7 @@ impl<P: Platform> Session<P> {
                 switch.store(0, Relaxed);
             }
         }
-        if let Some(first) = self.first() {
-            without_ring::end(first);
-        }
+        self.memory.end_without_ring();
         P::synchronize();
         self.record_counters(counts);
         if reports_end && let Some(end) = self.totals() {
@@ -292,7 +283,7 @@ impl<P: Platform> Session<P> {
             too_large: 0,
             clock_back: 0,
             abandoned: 0,
-            without_ring: self.without_ring(),
+            without_ring: 0,
         };
         for (cpu, kind) in self.channels.streams() {
             let mut reader = region.channel(&live, cpu, kind).ok()?;
@@ -306,8 +297,8 @@ impl<P: Platform> Session<P> {
             add(&mut end.too_large, losses.too_large);
             add(&mut end.clock_back, losses.clock_back);
             add(&mut end.abandoned, losses.abandoned);
+            add(&mut end.without_ring, losses.without_ring);
         }
-        end.discarded = end.discarded.saturating_add(end.without_ring);
         Some(end)
     }
 
@@ -322,15 +313,6 @@ impl<P: Platform> Session<P> {
         } else {
             Err(Error::NotRunning)
         }
-    }
-
-    /// How many events of CPUs without a ring were lost.
-    pub(crate) fn without_ring(&self) -> u64 {
-        without_ring::counted().wrapping_sub(self.without_ring) as u64
-    }
-
-    fn first(&self) -> Option<&'static Control> {
-        self.memory.all_blocks().next()
     }
 
     /// The switches of every CPU's channels, also of CPUs that the session has no rings for (they

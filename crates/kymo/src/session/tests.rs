@@ -5,7 +5,7 @@ use core::mem::offset_of;
 
 use super::*;
 use crate::event::{Sequence, Text};
-use crate::ring::layout::{CONTROL_OFFSET, CONTROL_SIZE, Consumer, TIME_BITS};
+use crate::ring::layout::{CONTROL_OFFSET, CONTROL_SIZE, Consumer, Control, TIME_BITS};
 #[cfg(target_pointer_width = "64")]
 use crate::ring::local_cas::LocalCas;
 use crate::ring::masked::Masked;

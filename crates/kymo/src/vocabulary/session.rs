@@ -44,7 +44,7 @@ crate::event! {
         /// Number of packets abandoned because a writer had died in them.
         pub abandoned: u64,
         /// Events, among those dropped, of CPUs that have no ring: the session was started for
-        /// fewer. No packet counts them.
+        /// fewer. The trace has them among the losses of CPU 0.
         pub without_ring: u64,
     }
 }

@@ -28,6 +28,9 @@ pub struct Losses {
     pub clock_back: u64,
     /// Packets that the writer gave up because a writer had died in them.
     pub abandoned: u64,
+    /// Events, among those dropped, of CPUs that have no ring. They stand with the events of CPU 0:
+    /// a trace has no other place for them.
+    pub without_ring: u64,
 }
 
 impl Losses {
@@ -46,7 +49,9 @@ impl ChannelReader {
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
     pub fn refresh_dropped(&mut self, source: &impl Source) -> Result<(), Outside> {
+        let without_ring = self.load_without_ring(source)?;
         let dropped = self.load_control(source, offset_of!(Control, discarded))?;
+        let dropped = dropped.saturating_add(without_ring);
         let count = |offset: usize| source.load(self.control + offset as u64).map(u64::from);
         let too_large = count(offset_of!(Control, too_large))?;
         let clock_back = count(offset_of!(Control, clock_back))?;
@@ -58,7 +63,8 @@ impl ChannelReader {
                 self.losses.too_large,
                 self.losses.clock_back,
                 self.losses.abandoned,
-            ) = (too_large, clock_back, abandoned);
+                self.losses.without_ring,
+            ) = (too_large, clock_back, abandoned, without_ring);
         }
         Ok(())
     }

@@ -22,7 +22,9 @@ pub use walk::{Packet, Place};
 
 use core::mem::offset_of;
 
-use super::layout::{Consumer, Control, Overflow, PACKET_SIZES, SESSION_WORD, SLOT_HEADER_WORDS};
+use super::layout::{
+    Consumer, Control, Overflow, PACKET_SIZES, SESSION_WORD, SLOT_HEADER_WORDS, WITHOUT_RING_OFFSET,
+};
 use super::long::{checked_div, checked_rem, join, split};
 use super::slot::word;
 use super::source::{Consume, Outside, Source};
@@ -65,6 +67,8 @@ pub struct ChannelReader {
     /// The writer is a 32-bit one: 64-bit control words are in halves.
     halves: bool,
     masked: bool,
+    /// Whether this channel's losses include the region's count of records without a ring.
+    tells_without_ring: bool,
     discard: bool,
     consumer: u32,
     /// The packet to read next.
@@ -174,6 +178,16 @@ impl ChannelReader {
         load_long(source, self.control + offset as u64, self.halves)
     }
 
+    /// Records without a ring, if this channel tells them.
+    fn load_without_ring(&self, source: &impl Source) -> Result<u64, Outside> {
+        let at = WITHOUT_RING_OFFSET as u64;
+        match (self.tells_without_ring, self.halves) {
+            (false, _) => Ok(0),
+            (true, true) => source.load(at).map(u64::from),
+            (true, false) => source.load_long(at),
+        }
+    }
+
     /// The newest packet whose slot is taken, as the control block says. Where that is damaged, it
     /// is still a number with numbers behind it: a walk up to it ends.
     fn prep(&self, source: &impl Source) -> Result<u64, Outside> {
@@ -250,6 +264,7 @@ impl ChannelReader {
                 self.slot(self.next),
                 scratch.get_mut(..whole).ok_or(Outside)?,
             )?;
+            let without_ring = self.load_without_ring(source)?;
             let dropped_now = self.load_control(source, offset_of!(Control, discarded))?;
             // Partners: the writer's release fence between `prep` and the first byte that it
             // destroys; that of `start` behind the session's number.
@@ -298,7 +313,9 @@ impl ChannelReader {
                 self.time = self.time.max(begin);
                 self.stored_time = self.stored_time.max(begin);
             }
+            let dropped = dropped.saturating_add(without_ring);
             self.losses.dropped = self.losses.dropped.max(dropped);
+            self.losses.without_ring = without_ring;
             let end = (closed && !broken).then(|| long(word::CLOSE));
             // What cannot be made out is counted once it is known to be final.
             let counted = committed.is_none_or(|committed| committed <= self.walked);

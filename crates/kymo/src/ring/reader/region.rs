@@ -9,6 +9,7 @@ use crate::event::Shape;
 use crate::ring::layout::{
     CONTROL_SIZE, COUNTERS, Control, HEADER_WORDS, Header, MIN_PACKETS, Overflow, PACKET_SIZES,
     Refusal, ReserveKind, SAMPLES, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State,
+    WITHOUT_RING,
 };
 use crate::ring::source::{Outside, Source};
 use crate::sync::{Ordering::Acquire, fence};
@@ -193,6 +194,8 @@ impl Region {
             session_id: self.header.session_id,
             halves: self.header.word_size == 4,
             masked: self.header.reserve == ReserveKind::Masked as u32,
+            tells_without_ring: self.header.compat & WITHOUT_RING != 0
+                && (cpu, kind) == (0, ChannelKind::Events),
             consumer: constant(offset_of!(Control, consumer))?,
             discard: constant(offset_of!(Control, overflow))? == Overflow::Discard as u32,
             next: first,

@@ -41,6 +41,12 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// Behind an event's name stands something else than `:u` or `:k`.
+    #[error("{name:?} has a modifier that counting does not have")]
+    UnknownModifier {
+        /// The name.
+        name: String,
+    },
     /// Linux has no tracepoint of this name.
     #[error("this kernel has no tracepoint {name:?}")]
     UnknownTracepoint {
@@ -183,6 +189,7 @@ impl Error {
             | Error::BadNumber { .. }
             | Error::BadList { .. }
             | Error::UnknownEvent { .. }
+            | Error::UnknownModifier { .. }
             | Error::NotOnLinux { .. }
             | Error::BadSetting { .. } => ErrorKind::InvalidInput,
             Error::NotPermitted { .. } => ErrorKind::PermissionDenied,
@@ -203,6 +210,9 @@ impl Error {
             Error::Refused(Refused::TooManyEvents { .. }) => Some("split the group"),
             Error::UnknownEvent { .. } | Error::UnknownTracepoint { .. } => {
                 Some("`kymo count --list` prints the events")
+            }
+            Error::UnknownModifier { .. } => {
+                Some("give the event alone, or with :u or :k to count one mode")
             }
             _ => None,
         }

@@ -128,7 +128,8 @@ impl Tracepoints {
     /// such as `sched:sched_switch`, behind which `:u` or `:k` may stand too.
     ///
     /// # Errors
-    /// [`Error::UnknownEvent`], and those of [`number`](Tracepoints::number).
+    /// [`Error::UnknownEvent`], [`Error::UnknownModifier`], and those of
+    /// [`number`](Tracepoints::number).
     pub fn event(&self, name: &str) -> Result<NamedEvent, Error> {
         let named = |event| NamedEvent {
             event,
@@ -140,6 +141,12 @@ impl Tracepoints {
         let (tracepoint, modes) = match name.rsplit_once(':') {
             Some((tracepoint, "u" | "k")) if tracepoint.contains(':') => {
                 (tracepoint, name.get(tracepoint.len()..).unwrap_or_default())
+            }
+            // `cycles:pp` is no tracepoint.
+            Some((event, _)) if EventSpec::from_name(event).is_some() => {
+                return Err(Error::UnknownModifier {
+                    name: name.to_owned(),
+                });
             }
             Some(_) => (name, ""),
             None => {
@@ -243,6 +250,7 @@ mod tests {
             ("sched:nothing", "no tracepoint \"sched:nothing\""),
             ("../x:y", "no tracepoint"),
             ("cycle", "no event is called \"cycle\""),
+            ("cycles:pp", "has a modifier that counting does not have"),
         ] {
             let error = tracepoints.event(name).expect_err(name).to_string();
             assert!(error.contains(words), "{error}");

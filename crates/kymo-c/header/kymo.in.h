@@ -154,7 +154,7 @@ struct kymo_config {
 /* What became of the events of a session; names are not counted. */
 struct kymo_counts {
     uint64_t retained;    /* are in the memory */
-    uint64_t overwritten; /* were recorded, and overwritten since */
+    uint64_t overwritten; /* were recorded, and gave way to newer ones, read by a host or not */
     uint64_t discarded;   /* were not recorded: the memory was full, or no packet can hold them */
 };
 

@@ -576,8 +576,8 @@ pub struct Counts {
     discarded: u64,
 }
 
-/// Counts the events of the session that are still in the memory, those that were overwritten, and
-/// those that were never recorded.
+/// Counts the events of the session that are still in the memory, those whose packets were used
+/// again, whether a host had read them or not, and those that were never recorded.
 ///
 /// # Safety
 /// `counts` is null, or leads to one that is the caller's.

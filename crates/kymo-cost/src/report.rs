@@ -29,12 +29,13 @@ fn percentile(histogram: &BTreeMap<u64, u64>, part: u64) -> Option<u64> {
     })
 }
 
-/// Minimum, median, 99th percentile and maximum; `None` without a call.
-fn spread(histogram: &BTreeMap<u64, u64>) -> Option<[u64; 4]> {
+/// Minimum, median, 90th and 99th percentile and maximum; `None` without a call.
+fn spread(histogram: &BTreeMap<u64, u64>) -> Option<[u64; 5]> {
     let (&min, &max) = (histogram.keys().next()?, histogram.keys().next_back()?);
     Some([
         min,
         percentile(histogram, 50)?,
+        percentile(histogram, 90)?,
         percentile(histogram, 99)?,
         max,
     ])
@@ -73,11 +74,11 @@ pub fn text(counted: &[Counted<'_>]) -> String {
             );
         }
         for (quantity, histogram) in QUANTITIES.iter().zip(&all.per_call) {
-            if let Some([min, median, p99, max]) = spread(histogram) {
+            if let Some([min, median, p90, p99, max]) = spread(histogram) {
                 let _ = writeln!(
                     out,
-                    "  {quantity:12} per call: minimum {min}, median {median}, p99 {p99}, maximum \
-                     {max}"
+                    "  {quantity:12} per call: minimum {min}, median {median}, p90 {p90}, p99 {p99}, \
+                     maximum {max}"
                 );
             }
         }
@@ -162,10 +163,11 @@ fn per_call(out: &mut String, histograms: &[BTreeMap<u64, u64>; 3]) {
             .map(|(value, count)| format!("[{value},{count}]"))
             .collect();
         let _ = write!(out, "{comma}\"{quantity}\":{{");
-        if let Some([min, median, p99, max]) = spread(histogram) {
+        if let Some([min, median, p90, p99, max]) = spread(histogram) {
             let _ = write!(
                 out,
-                "\"min\":{min},\"median\":{median},\"p99\":{p99},\"max\":{max},"
+                "\"min\":{min},\"median\":{median},\"p90\":{p90},\"p99\":{p99},\
+                 \"max\":{max},"
             );
         }
         let _ = write!(out, "\"histogram\":[{}]}}", pairs.join(","));
@@ -204,13 +206,13 @@ mod tests {
 
     #[test]
     fn percentiles_are_values_that_occurred() {
-        let histogram = BTreeMap::from([(21, 98), (25, 1), (300, 1)]);
-        assert_eq!(spread(&histogram), Some([21, 21, 25, 300]));
+        let histogram = BTreeMap::from([(21, 89), (23, 9), (25, 1), (300, 1)]);
+        assert_eq!(spread(&histogram), Some([21, 21, 23, 25, 300]));
         assert_eq!(
             spread(&BTreeMap::from([(1, 1), (2, 1)])),
-            Some([1, 1, 2, 2])
+            Some([1, 1, 2, 2, 2])
         );
-        assert_eq!(spread(&BTreeMap::from([(7, 1)])), Some([7; 4]));
+        assert_eq!(spread(&BTreeMap::from([(7, 1)])), Some([7; 5]));
         assert_eq!(spread(&BTreeMap::new()), None);
     }
 
@@ -245,9 +247,9 @@ mod tests {
             "{\"kymo_cost\":1,\"target\":\"riscv64\",\"api\":1,\"functions\":[\n\
              {\"name\":\"a \\\"b\\\"\\u000a\",\"ranges\":[[\"0x10\",\"0xffffffffffffffff\"]],\"entries\":[\"0x10\"],\
              \"calls\":2,\"instructions\":46,\"loads\":10,\"stores\":8,\"outside_calls\":0,\"unfinished\":0,\"per_call\":{\
-             \"instructions\":{\"min\":23,\"median\":23,\"p99\":23,\"max\":23,\"histogram\":[[23,2]]},\
-             \"loads\":{\"min\":5,\"median\":5,\"p99\":5,\"max\":5,\"histogram\":[[5,2]]},\
-             \"stores\":{\"min\":4,\"median\":4,\"p99\":4,\"max\":4,\"histogram\":[[4,2]]}},\
+             \"instructions\":{\"min\":23,\"median\":23,\"p90\":23,\"p99\":23,\"max\":23,\"histogram\":[[23,2]]},\
+             \"loads\":{\"min\":5,\"median\":5,\"p90\":5,\"p99\":5,\"max\":5,\"histogram\":[[5,2]]},\
+             \"stores\":{\"min\":4,\"median\":4,\"p90\":4,\"p99\":4,\"max\":4,\"histogram\":[[4,2]]}},\
              \"cpus\":[{\"cpu\":3,\"calls\":2,\"instructions\":46,\"loads\":10,\"stores\":8,\"outside_calls\":0,\"unfinished\":0}]}\n]}\n"
         );
         let text = text(&counted);
@@ -256,7 +258,9 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("instructions per call: minimum 23, median 23, p99 23, maximum 23"),
+            text.contains(
+                "instructions per call: minimum 23, median 23, p90 23, p99 23, maximum 23"
+            ),
             "{text}"
         );
     }

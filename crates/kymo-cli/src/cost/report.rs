@@ -81,10 +81,10 @@ fn calls(per_call: &Value) -> u64 {
         .sum()
 }
 
-/// Minimum, median, p99 and maximum, as one cell.
+/// Minimum, median, p90, p99 and maximum, as one cell.
 fn spread(per_call: &Value, quantity: &str) -> String {
     let of = &per_call[quantity];
-    let cells = ["min", "median", "p99", "max"].map(|key| {
+    let cells = ["min", "median", "p90", "p99", "max"].map(|key| {
         of[key]
             .as_u64()
             .map_or_else(|| "-".to_owned(), |value| value.to_string())
@@ -225,7 +225,8 @@ impl<'a> Report<'a> {
                 }
             }
         }
-        let mut text = "Per call: minimum, median, 99th percentile, maximum.\n\n".to_owned();
+        let mut text =
+            "Per call: minimum, median, 90th and 99th percentile, maximum.\n\n".to_owned();
         text.push_str(&table(&rows));
         if !notes.is_empty() {
             let _ = write!(text, "\n{notes}");

@@ -261,7 +261,9 @@ fn follow(
     let not_found = memory.not_found();
     let Some(outcome) = memory.finish()? else {
         return Err(match not_found {
-            None | Some(locate::Error::None { .. }) => Error::NotStarted { ending },
+            None | Some(locate::Error::None { .. } | locate::Error::Packed { .. }) => {
+                Error::NotStarted { ending }
+            }
             Some(error) => source::Error::from(error).into(),
         });
     };

@@ -55,6 +55,16 @@ pub enum Error {
         /// The file.
         path: String,
     },
+    /// The file is no plain copy of memory: its pages are packed.
+    #[error("{path} is {format}, whose pages cannot be searched; {advice}")]
+    Packed {
+        /// The file.
+        path: String,
+        /// What it is.
+        format: &'static str,
+        /// How to get a plain copy.
+        advice: &'static str,
+    },
     /// A region was found, but cannot be read.
     #[error("cannot read the Kymo region in {path} at offset {offset:#x}: {refusal}")]
     Refused {
@@ -229,12 +239,52 @@ pub fn region(path: &Path, segments: &[Segment]) -> Result<Found, Error> {
             }
         }
     }
-    best.ok_or_else(|| {
-        worse.unwrap_or_else(|| Error::None {
-            path: path.display().to_string(),
-        })
+    if let Some(best) = best {
+        return Ok(best);
+    }
+    if let Some(worse) = worse {
+        return Err(worse);
+    }
+    let path = path.display().to_string();
+    let mut head = [0; 16];
+    file.seek(SeekFrom::Start(0)).map_err(read)?;
+    read_up_to(&mut file, &mut head).map_err(read)?;
+    let packed = PACKED.iter().find(|(magic, ..)| head.starts_with(magic));
+    Err(match packed {
+        Some(&(_, format, advice)) => Error::Packed {
+            path,
+            format,
+            advice,
+        },
+        None => Error::None { path },
     })
 }
+
+const WITHOUT_Z: &str = "write an ELF core: in QEMU dump-guest-memory without -z, -l and -s";
+const AS_ELF: &str = "write an ELF core: makedumpfile -E -d 0";
+const UNPACK: &str = "unpack it first";
+
+/// Formats of memory images that are not plain: the first bytes, the name, and what to do.
+const PACKED: [(&[u8], &str, &str); 10] = [
+    (b"KDUMP   ", "a compressed kdump", WITHOUT_Z),
+    (b"DISKDUMP", "a compressed diskdump", AS_ELF),
+    (b"makedumpfile\0", "a flattened kdump", AS_ELF),
+    (
+        b"QEVM",
+        "a saved virtual machine of QEMU",
+        "load it, and write an ELF core with dump-guest-memory",
+    ),
+    (
+        b"QFI\xfb",
+        "a disk image (qcow2)",
+        "give the machine's memory, not its disk",
+    ),
+    (b"\x1f\x8b", "compressed with gzip", UNPACK),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd", UNPACK),
+    (b"\xfd7zXZ\0", "compressed with xz", UNPACK),
+    (b"\x04\x22\x4d\x18", "compressed with lz4", UNPACK),
+    (b"BZh", "compressed with bzip2", UNPACK),
+];
 
 /// Offsets of the segment's pages that begin with the magic number.
 fn candidates(file: &mut File, segment: &Segment) -> io::Result<Vec<u64>> {
@@ -410,5 +460,22 @@ mod tests {
             find("only-copy", &only),
             Err(Error::Copy { offset, .. }) if offset == 3 * PAGE
         ));
+    }
+
+    /// What is packed cannot be searched; memory that only begins like it can.
+    #[test]
+    fn a_packed_image_is_called_what_it_is() {
+        let path = std::env::temp_dir().join(format!("kymo-locate-{}-packed", std::process::id()));
+        for (magic, format, advice) in PACKED {
+            let image = [magic, &[0; 60_000]].concat();
+            fs::write(&path, image).unwrap();
+            let error = region(&path, &segments(&path, None).unwrap()).unwrap_err();
+            let said = error.to_string();
+            assert!(said.contains(format) && said.ends_with(advice), "{said}");
+        }
+        fs::write(&path, b"KDU").unwrap();
+        let error = region(&path, &segments(&path, None).unwrap()).unwrap_err();
+        assert!(matches!(error, Error::None { .. }));
+        fs::remove_file(&path).unwrap();
     }
 }

@@ -13,6 +13,9 @@ use kymo::ring::reader::View;
 use crate::framed::Received;
 use crate::source::{self, PortSource, Probe, Progress, RttLine, Source};
 
+/// How much longer than the requested duration to wait for a first frame: a kernel may boot.
+const FIRST_FRAME: Duration = Duration::from_secs(5);
+
 /// Where the frames come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Line<'a> {
@@ -166,7 +169,8 @@ pub struct Options<'a> {
     pub line: Line<'a>,
     /// The trace directory.
     pub out: &'a Path,
-    /// Ends the recording this long after its first frame.
+    /// Ends the recording this long after its first frame. If none comes, it ends 5 s later than if
+    /// one had come at once.
     pub duration: Option<Duration>,
     /// Ends the recording after this time.
     pub timeout: Option<Duration>,
@@ -246,6 +250,9 @@ fn drain<L: Read + Write>(
     let late = |limit: Option<Duration>, since: Instant| {
         limit.is_some_and(|limit| since.elapsed() >= limit)
     };
+    let without_frames = options
+        .duration
+        .map(|duration| duration.saturating_add(FIRST_FRAME));
     let ending = |source: &mut PortSource<L>| {
         if source.has_begun() {
             begun.get_or_insert_with(Instant::now);
@@ -264,6 +271,7 @@ fn drain<L: Read + Write>(
             Some(_) => return Ok(None),
             None if interrupted => Ending::Interrupted,
             None if begun.is_some_and(|begun| late(options.duration, begun)) => Ending::Duration,
+            None if begun.is_none() && late(without_frames, started) => Ending::Duration,
             None => return Ok(None),
         };
         let by_user = matches!(ending, Ending::Interrupted | Ending::Duration);
@@ -289,7 +297,7 @@ fn drain<L: Read + Write>(
                     "check that the kernel has an up-buffer named Kymo, and that --kernel or \
                      --base says where its block is"
                 }
-                Line::File(_) => "check that the kernel has written it with kymo::transport",
+                Line::File(_) => "check that the kernel has written it in Kymo's frames",
             },
         });
     }

@@ -81,7 +81,7 @@ fn first_step(ending: &Ending, sending: bool) -> &'static str {
 /// the trace is complete up to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The machine powered itself off.
+    /// QEMU ended with status 0: the machine powered itself off, or somebody ended QEMU.
     PoweredOff,
     /// QEMU ended with a nonzero status, or was killed.
     Status(ExitStatus),
@@ -96,7 +96,7 @@ pub enum Ending {
 impl std::fmt::Display for Ending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Ending::PoweredOff => f.write_str("powered off"),
+            Ending::PoweredOff => f.write_str("ended"),
             Ending::Status(status) => match status.code() {
                 Some(code) => write!(f, "ended with status {code}"),
                 None => write!(f, "was ended by a {status}"),
@@ -413,7 +413,9 @@ impl Recording<'_> {
         if memory.is_none() && received.as_ref().is_none_or(nothing) {
             let sending = received.is_some();
             return Err(match not_found {
-                None | Some(locate::Error::None { .. }) => Error::NotStarted { ending, sending },
+                None | Some(locate::Error::None { .. } | locate::Error::Packed { .. }) => {
+                    Error::NotStarted { ending, sending }
+                }
                 Some(error) => source::Error::from(error).into(),
             });
         }
@@ -437,5 +439,18 @@ impl Recording<'_> {
             unanswered,
             ending,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ending;
+
+    /// QEMU's status does not tell a machine that powered off from one whose QEMU was ended.
+    #[test]
+    fn an_end_without_a_cause_names_none() {
+        assert_eq!(Ending::PoweredOff.to_string(), "ended");
+        let interrupted = Ending::Interrupted.to_string();
+        assert_eq!(interrupted, "was ended by an interrupt");
     }
 }

@@ -305,6 +305,16 @@ impl Run {
 }
 
 fn run(server: Server, unsent: Vec<u8>, halt_every: Option<Duration>, patience: Duration) -> Run {
+    run_for(server, unsent, halt_every, patience, None)
+}
+
+fn run_for(
+    server: Server,
+    unsent: Vec<u8>,
+    halt_every: Option<Duration>,
+    patience: Duration,
+    duration: Option<Duration>,
+) -> Run {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("kymo-gdb-{}-{number}", std::process::id()));
@@ -321,7 +331,7 @@ fn run(server: Server, unsent: Vec<u8>, halt_every: Option<Duration>, patience: 
             patience,
         },
         out: &folder,
-        duration: None,
+        duration,
         timeout: Some(LONG),
         grace: Duration::ZERO,
         interrupted: &AtomicBool::new(false),
@@ -559,4 +569,17 @@ fn a_kernels_file_says_where_its_block_may_be() {
     let text = rtt_ranges(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").as_ref());
     let sentence = text.unwrap_err().to_string();
     assert!(sentence.contains("is not an ELF file with"), "{sentence}");
+}
+
+/// A requested duration ends the recording of a kernel that sends nothing, too.
+#[test]
+fn a_duration_ends_without_a_frame() {
+    let duration = Some(Duration::from_millis(10));
+    let begun = std::time::Instant::now();
+    let run = run_for(SERVER, Vec::new(), None, LONG, duration);
+    assert!(begun.elapsed() < LONG / 4);
+    let message = run.sentence();
+    let start =
+        "the requested duration elapsed, and no frame of a trace had arrived from 127.0.0.1";
+    assert!(message.starts_with(start), "{message}");
 }

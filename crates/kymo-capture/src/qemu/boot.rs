@@ -96,12 +96,16 @@ impl Boot {
 
     /// Whether an event of this name was asked for.
     pub fn records(&self, name: &str) -> bool {
-        let fits = |pattern: &String| {
+        self.events.is_empty() || Boot::fits(&self.events, name)
+    }
+
+    /// Whether one of these names, which may end with `*`, is the event's.
+    pub fn fits(names: &[String], name: &str) -> bool {
+        names.iter().any(|pattern| {
             pattern
                 .strip_suffix('*')
                 .map_or(pattern == name, |stem| name.starts_with(stem))
-        };
-        self.events.is_empty() || self.events.iter().any(fits)
+        })
     }
 
     pub(super) fn says_nothing(&self) -> bool {

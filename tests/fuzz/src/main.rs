@@ -17,16 +17,13 @@
     reason = "a tool of the repository's own"
 )]
 
-#[path = "../../../crates/kymo-ctf/tests/conformance/case.rs"]
-#[allow(dead_code, reason = "the cases' expectations are not of interest here")]
-mod case;
 mod converting;
 mod counters;
 mod memory;
 mod mutate;
 mod redox;
 mod region;
-#[path = "../../../crates/kymo-ctf/tests/convert/same.rs"]
+#[path = "../../../crates/kymo-ctf/tests/it/convert/same.rs"]
 #[allow(dead_code, reason = "what only parts of traces need")]
 mod same;
 mod targets;
@@ -46,11 +43,6 @@ use std::time::{Duration, Instant};
 use mutate::Random;
 use targets::Target;
 
-/// Folder of the conformance set.
-const DATA: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../crates/kymo-ctf/tests/data"
-);
 /// Limit on an input's CPU time.
 const LIMIT: Duration = Duration::from_secs(10);
 /// Limit on an input's memory: a base, and an addition for each byte of the input.

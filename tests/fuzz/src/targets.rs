@@ -7,8 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kymo_ctf::{Error, Item, ItemRef, Merge, Metadata, Packet, Reader, StreamReader};
+use kymo_made::case;
 
-use crate::{case, converting, redox, region};
+use crate::{converting, redox, region};
 
 /// Separates metadata and stream in an input of [`Target::Stream`] or [`Target::Convert`], and the
 /// two texts of [`Target::Redox`].

@@ -1,9 +1,15 @@
-//! Writes traces whose events and times the test chooses, with Kymo's own metadata and packets.
+//! Writes traces whose events and times the test chooses, with Kymo's own metadata and packets; and
+//! reads the cases of the conformance set.
 
 #![allow(
     clippy::unwrap_used,
+    clippy::panic,
     reason = "a test that cannot write its trace has failed"
 )]
+
+pub mod case;
+pub mod elf;
+pub mod perf;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -89,8 +89,11 @@ pub(crate) struct Stream<S> {
     pub(crate) seen: Seen,
     pub(crate) record: Record,
     previous: Option<Previous>,
-    /// Beginning of the first packet, in nanoseconds from the clock's origin.
+    /// Beginning of the first packet with records, or, before that is open, of the current packet,
+    /// in nanoseconds from the clock's origin.
     pub(crate) first_begin: Option<i128>,
+    /// Whether a packet with records was open.
+    pub(crate) has_begun: bool,
 }
 
 /// The position of the reader.
@@ -141,6 +144,9 @@ pub(crate) struct ClockState {
     until: u64,
     /// Position of the record whose step back has been reported.
     reported: Option<u64>,
+    /// The last clock value behind `now`, since a step back was reported: the values that follow
+    /// are behind by the same step.
+    pub(crate) stepped: Option<u64>,
 }
 
 /// What a stream has besides event records.
@@ -220,6 +226,7 @@ impl<S: Source> Stream<S> {
                 behind: None,
                 until: u64::MAX,
                 reported: None,
+                stepped: None,
             },
             notes: Notes::default(),
             guess: Guess::NONE,
@@ -228,6 +235,7 @@ impl<S: Source> Stream<S> {
             record: Record::default(),
             previous: None,
             first_begin: None,
+            has_begun: false,
         }
     }
 
@@ -381,6 +389,7 @@ impl<S: Source> Stream<S> {
             return Err(at(body)(unknown()));
         }
         let (mut time, mut behind) = (self.clock.now, self.clock.behind);
+        let mut stepped = self.clock.stepped;
         if let Some((low, size)) = self.seen.time(behind.unwrap_or(time)) {
             let back = match tick(behind.unwrap_or(time), low, size, self.clock.until) {
                 Tick::To(to) if to >= time => {
@@ -393,11 +402,14 @@ impl<S: Source> Stream<S> {
                 }
                 Tick::Back(to) => Some(to),
             };
-            if let Some(to) = back.filter(|_| self.clock.reported != Some(self.packet.position)) {
+            let is_new = self.clock.reported != Some(self.packet.position);
+            let is_same_step = back >= self.clock.stepped && self.clock.stepped.is_some();
+            if let Some(to) = back.filter(|_| is_new && !is_same_step) {
                 self.clock.reported = Some(self.packet.position);
                 self.clamped(DecodeError::TimeWentBack { from: time, to }, body);
                 return Ok(false);
             }
+            stepped = back;
         }
         let fields = plan
             .events
@@ -432,7 +444,7 @@ impl<S: Source> Stream<S> {
         };
         self.packet.position = end;
         (self.clock.now, self.clock.behind, self.packet.order) = (time, behind, order);
-        self.clock.reported = None;
+        (self.clock.reported, self.clock.stepped) = (None, stepped);
         Ok(true)
     }
 }

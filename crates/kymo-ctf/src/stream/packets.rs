@@ -128,7 +128,10 @@ impl<S: Source> Stream<S> {
         if let Some((low, size)) = head.begin {
             let (Tick::To(begin) | Tick::Back(begin)) = tick(now, low, size, u64::MAX);
             now = begin;
-            if begin < self.clock.now {
+            let is_same_step = self.clock.stepped.is_some_and(|last| begin >= last);
+            let is_behind = begin < self.clock.now;
+            self.clock.stepped = is_behind.then_some(begin);
+            if is_behind && !is_same_step {
                 self.clamped(
                     DecodeError::TimeWentBack {
                         from: self.clock.now,
@@ -154,7 +157,9 @@ impl<S: Source> Stream<S> {
                 }
             }
         }
-        if self.packet.count == 1 && self.first_begin.is_none() {
+        // A tracer may write an empty packet long before it records.
+        if !self.has_begun {
+            self.has_begun = self.packet.limit > head.bits;
             let clock = head.plan.class.clock.as_ref();
             self.first_begin = clock
                 .zip(self.packet.begin)
@@ -234,7 +239,9 @@ impl<S: Source> Stream<S> {
         if let Some(end) = self.packet.end {
             if end >= self.clock.now {
                 self.clock.now = end;
-            } else if self.clock.until != u64::MAX {
+            } else if self.clock.until != u64::MAX
+                && self.clock.stepped.is_none_or(|last| end < last)
+            {
                 self.clamped(
                     DecodeError::TimeWentBack {
                         from: self.clock.now,

@@ -90,8 +90,8 @@ impl<R: Read> StreamReader<R> {
         &self.stream.name
     }
 
-    /// Beginning of the first packet, in nanoseconds from the clock's origin; `None` before it has
-    /// been read.
+    /// Beginning of the first packet with records, or, before that has been read, of the last
+    /// packet, in nanoseconds from the clock's origin; `None` before the first has been read.
     pub fn begin_nanos(&self) -> Option<i128> {
         self.stream.first_begin
     }

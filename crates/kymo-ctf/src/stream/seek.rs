@@ -193,6 +193,7 @@ impl Stream<Slice<'_>> {
         let before = heads.at(packets.offset(number.checked_sub(1)?)?)?;
         let clock = before.plan.class.clock.as_ref()?;
         self.first_begin = Some(clock.nanos_from_origin(Ticks(full(heads.first.begin)?)));
+        self.has_begun = true;
         let end = before.end.and_then(|end| full(Some(end)));
         self.clock.now = end.unwrap_or(full(before.begin)?);
         self.previous = Some(Previous::of(&before, end.map(Ticks)));

@@ -16,6 +16,8 @@ pub(crate) struct Lanes<S> {
     merger: Merger,
     /// Whether all streams have the same clock, so that times compare directly.
     one_clock: bool,
+    /// Beginning of the earliest stream, in nanoseconds from the clock's origin.
+    begin: Option<i128>,
 }
 
 /// A stream and the records read ahead, all of which are in its current packet.
@@ -48,9 +50,21 @@ impl<S: Source> Lanes<S> {
             merger: Merger::new(lanes.len()),
             lanes,
             one_clock,
+            begin: None,
         };
         lanes.arrange();
+        lanes.begin = lanes.begin();
         lanes
+    }
+
+    /// Beginning of the earliest stream; streams without records count only if there are no others.
+    fn begin(&self) -> Option<i128> {
+        let streams = || self.lanes.iter().map(|lane| &lane.stream);
+        let begun = streams().filter(|stream| stream.has_begun);
+        let begins = begun.filter_map(|stream| stream.first_begin);
+        begins
+            .min()
+            .or_else(|| streams().filter_map(|stream| stream.first_begin).min())
     }
 
     /// Orders the next records of all streams.
@@ -74,8 +88,7 @@ impl<S: Source> Lanes<S> {
 
     /// Beginning of the earliest stream, in nanoseconds from the clock's origin.
     pub(crate) fn begin_nanos(&self) -> Option<i128> {
-        let begins = self.lanes.iter().map(|lane| lane.stream.first_begin);
-        begins.flatten().min()
+        self.begin
     }
 
     /// Advances to the next item; returns the index of its stream, and the stream.

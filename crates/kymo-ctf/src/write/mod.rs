@@ -81,7 +81,7 @@ pub struct Converted {
     pub events: u64,
     /// Number of packets written.
     pub packets: u64,
-    /// Number of times that stepped back and were written as the previous time.
+    /// Number of steps back of clocks: until they caught up, times were written as the latest one.
     pub clamped: u64,
     /// Number of packets that were never closed and now are.
     pub closed: u64,

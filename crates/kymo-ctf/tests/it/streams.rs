@@ -216,6 +216,27 @@ fn time_that_steps_back_is_told_and_clamped() {
             4,
         ),
         (
+            // One step of the clock is told once, however many records it is behind.
+            "records until the clock has caught up",
+            packet(0, 90, &[50, 10, 10, 11, 49, 50, 51]),
+            &[50, 50, 50, 50, 50, 50, 51],
+            50,
+            10,
+        ),
+        (
+            "packets until the clock has caught up",
+            [
+                packet(0, 90, &[50]),
+                packet(10, 20, &[11, 12]),
+                packet(20, 30, &[21]),
+                packet(30, 60, &[51]),
+            ]
+            .concat(),
+            &[50, 90, 90, 90, 90],
+            90,
+            10,
+        ),
+        (
             "record before its packet",
             packet(6, 9, &[5, 7]),
             &[6, 7],

@@ -12,7 +12,7 @@ mod recorder;
 mod resume;
 mod sections;
 mod streams;
-#[path = "../../kymo/tests/thread_cpu/mod.rs"]
+#[path = "../../../kymo/tests/thread_cpu/mod.rs"]
 mod thread_cpu;
 mod tracers;
 mod tree;

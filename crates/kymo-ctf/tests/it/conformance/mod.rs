@@ -4,7 +4,6 @@
 //! A case that this reader does not pass is named in `tests/data/known-gaps.txt`. Such a case must
 //! still fail: the list only shrinks.
 
-pub(crate) mod case;
 mod count;
 pub(crate) mod show;
 
@@ -13,10 +12,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use case::{Case, read};
-
-/// Folder of the set.
-pub(crate) const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
+use kymo_made::case::{self, Case, read};
 
 const PARSES: [&str; 2] = ["tsdl/parses", "json/parses"];
 const FAILS: [&str; 2] = ["tsdl/fails", "json/fails"];

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::conformance::case;
 use kymo_ctf::{Converted, Extent, Format, Keep, Trace, WriteError, convert};
+use kymo_made::case;
 use same::read;
 
 /// A folder that is removed on drop.

@@ -11,6 +11,7 @@ use gimli::{
 use object::{Object, ObjectSection};
 
 use crate::scope::{Scope, join_ranges};
+use crate::table::text_of;
 
 type Bytes<'a> = EndianSlice<'a, RunTimeEndian>;
 type Entry<'a> = DebuggingInformationEntry<Bytes<'a>>;
@@ -213,5 +214,5 @@ fn text<'a>(
         return Ok(None);
     };
     let text = unit.attr_string(value)?;
-    Ok(Some(text.to_string_lossy().into_owned()))
+    Ok(Some(text_of(text.slice()).into_owned()))
 }

@@ -1,13 +1,17 @@
 //! Images: the ELF files from which code was loaded, and the functions at addresses in them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
 use cpp_demangle::DemangleOptions;
 use gimli::{EndianSlice, RunTimeEndian};
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind, SymbolKind};
+use object::elf::PF_X;
+use object::{Object, ObjectSection, ObjectSegment, SectionKind, SegmentFlags};
 
-use crate::{Error, dwarf, join_ranges};
+use crate::split::{FindSplitFile, SplitBytes};
+use crate::table::{ElfFunction, SymbolTable, functions, text_of};
+use crate::{Error, dwarf, join_ranges, nesting};
 
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,22 +54,21 @@ pub struct Located {
     pub damage: Option<String>,
 }
 
-/// A function of the symbol table, by the place of its name.
-#[derive(Clone, Copy, Debug)]
-struct Entry<'d> {
-    begin: u64,
-    end: u64,
-    name: &'d str,
-}
-
 /// An ELF file: a kernel, or a program.
-#[derive(Debug)]
 pub struct Image<'d> {
     file: object::File<'d>,
-    /// By address, without overlaps.
-    symbols: Vec<Entry<'d>>,
+    symbols: Vec<ElfFunction<'d>>,
+    /// Of which of the symbols an address is a part.
+    table: SymbolTable,
     /// Addresses of code, sorted.
     code: Vec<Range<u64>>,
+    split_files: Option<&'d FindSplitFile<'d>>,
+}
+
+impl std::fmt::Debug for Image<'_> {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.debug_struct("Image").finish_non_exhaustive()
+    }
 }
 
 /// An image, and where it was loaded.
@@ -84,12 +87,24 @@ impl<'d> Image<'d> {
     /// [`Error::NotElf`], [`Error::Damaged`].
     pub fn parse(bytes: &'d [u8]) -> Result<Image<'d>, Error> {
         let file = crate::parse(bytes)?;
-        let (symbols, code) = (symbols(&file), code(&file));
+        let (symbols, code) = (functions(&file), code(&file));
+        let table = SymbolTable::new(symbols.iter().map(|symbol| symbol.range.clone()));
         Ok(Image {
             file,
             symbols,
+            table,
             code,
+            split_files: None,
         })
+    }
+
+    /// Reads debug information that the compiler has put into files of its own, which `find` reads.
+    #[must_use]
+    pub fn with_split_files(self, find: &'d FindSplitFile<'d>) -> Image<'d> {
+        Image {
+            split_files: Some(find),
+            ..self
+        }
     }
 
     pub(crate) fn file(&self) -> &object::File<'d> {
@@ -117,29 +132,81 @@ impl<'d> Image<'d> {
         sized.map(|segment| segment.address()).min().unwrap_or(0)
     }
 
+    /// Whether it has debug information, or where that is.
+    pub fn has_debug_info(&self) -> bool {
+        self.file.section_by_name(".debug_info").is_some()
+    }
+
+    /// Name and checksum (CRC-32) of the file with its symbols, if they were moved there.
+    pub fn debug_link(&self) -> Option<(Cow<'d, str>, u32)> {
+        let (name, checksum) = self.file.gnu_debuglink().ok().flatten()?;
+        Some((text_of(name), checksum))
+    }
+
+    /// Whether any function has a name: in a symbol table, or in debug information.
+    pub fn has_names(&self) -> bool {
+        !self.symbols.is_empty() || self.has_debug_info()
+    }
+
+    /// How far behind [`base`](Self::base) the page lies in which the first code segment begins.
+    pub fn code_offset(&self) -> u64 {
+        const PAGE: u64 = 4096;
+        let is_code = |flags| matches!(flags, SegmentFlags::Elf { p_flags } if p_flags & PF_X != 0);
+        let segments = self.file.segments();
+        let code = segments.filter(|of| of.size() > 0 && is_code(of.flags()));
+        let first = code.map(|segment| segment.address()).min();
+        first.map_or(0, |first| (first & !(PAGE - 1)).saturating_sub(self.base()))
+    }
+
     /// The functions at these addresses, as linked, each looked up once. Only the DWARF units with
     /// code at these addresses are read.
     pub fn locate(&self, addresses: &[u64]) -> Located {
         let mut to = Lines::new(self);
+        let mut missing = Vec::new();
         let found = dwarf::sections(&self.file).and_then(|sections| {
             let endian = match self.file.is_little_endian() {
                 true => RunTimeEndian::Little,
                 false => RunTimeEndian::Big,
             };
             let dwarf = sections.borrow(|bytes| EndianSlice::new(bytes, endian));
-            let context = addr2line::Context::from_dwarf(dwarf)?;
             // By address, so that neighbours are looked up one after the other.
-            let mut order: Vec<usize> = (0..addresses.len()).collect();
-            order.sort_unstable_by_key(|&index| addresses.get(index));
-            for index in order {
-                if let Some(&address) = addresses.get(index).filter(|at| self.is_code(**at)) {
-                    to.add(index, address, &context)?;
+            let code = addresses.iter().copied().enumerate();
+            let mut code: Vec<(u64, usize)> = code
+                .filter(|(_, address)| self.is_code(*address))
+                .map(|(index, address)| (address, index))
+                .collect();
+            code.sort_unstable();
+            let sorted: Vec<u64> = code.iter().map(|(address, _)| *address).collect();
+            let units = nesting::units(&dwarf, &sorted)?;
+            let split = SplitBytes::find(&units.split, self.split_files);
+            let files = split.sections();
+            missing.extend_from_slice(&split.missing);
+            let context = addr2line::Context::from_dwarf(dwarf)?;
+            for (address, index) in code {
+                if holds(&units.deep, address) {
+                    to.add_line(index, address, &context)?;
+                } else {
+                    let frames = files.resolve(context.find_frames(address), endian)?;
+                    to.add(index, address, frames)?;
                 }
+            }
+            if files.refused() > 0 {
+                to.located.damage.get_or_insert_with(|| {
+                    "a file with a part of it is of another version, or damaged".to_owned()
+                });
             }
             Ok(())
         });
         if let Err(error) = found {
             to.located.damage = Some(error.to_string());
+        }
+        if let Some(first) = missing.first() {
+            to.located
+                .damage
+                .get_or_insert_with(|| match missing.len() {
+                    1 => format!("its part in {first} is not there"),
+                    count => format!("its parts in {count} files, such as {first}, are not there"),
+                });
         }
         to.finish(addresses)
     }
@@ -156,10 +223,8 @@ impl<'d> Image<'d> {
     }
 
     /// The function of the symbol table that holds the address.
-    fn symbol_at(&self, address: u64) -> Option<Entry<'d>> {
-        let behind = self.symbols.partition_point(|entry| entry.begin <= address);
-        let entry = self.symbols.get(behind.checked_sub(1)?)?;
-        (address < entry.end).then_some(*entry)
+    fn symbol_at(&self, address: u64) -> Option<&ElfFunction<'d>> {
+        self.symbols.get(self.table.at(address)?)
     }
 }
 
@@ -199,41 +264,69 @@ impl<'i, 'd> Lines<'i, 'd> {
         &mut self,
         index: usize,
         address: u64,
-        context: &Context<'_>,
+        mut frames: addr2line::FrameIter<'_, EndianSlice<'_, RunTimeEndian>>,
     ) -> Result<(), gimli::Error> {
         let begin = self.located.frames.len();
-        let mut frames = context.find_frames(address).skip_all_loads()?;
+        let image = self.image;
         let mut next = frames.next()?;
         while let Some(frame) = next {
             next = frames.next()?;
             let is_inlined = next.is_some();
-            let symbol = self.image.symbol_at(address).filter(|_| !is_inlined);
+            let symbol = image.symbol_at(address).filter(|_| !is_inlined);
             let name = frame.function.as_ref();
-            let name = name
-                .and_then(|name| name.raw_name().ok())
-                .unwrap_or_default();
+            let name = name.map(|name| text_of(name.name.slice()));
             // The symbol table has the outermost function's full name; DWARF's may lack its path.
-            let function = match symbol {
-                Some(symbol) => self.function(symbol.name, Some(symbol.begin)),
-                None if name.is_empty() => continue,
-                None => self.function(&name, None),
+            let function = match (symbol, name) {
+                (Some(symbol), _) => self.function(&symbol.name, Some(symbol.range.start)),
+                (None, Some(name)) if !name.is_empty() => self.function(&name, None),
+                _ => continue,
             };
-            let location = frame.location.as_ref();
-            let file = location
-                .and_then(|location| location.file)
-                .map(|file| self.file(file));
-            let line = location.and_then(|location| location.line);
-            self.located.frames.push(CodeFrame {
-                function,
-                file,
-                line,
-                is_inlined,
-            });
+            self.frame(function, frame.location.as_ref(), is_inlined);
         }
         if self.located.frames.len() > begin {
             self.place(index, begin);
         }
         Ok(())
+    }
+
+    /// Adds the symbol table's function and the line for an address whose inlined functions are
+    /// too many.
+    fn add_line(
+        &mut self,
+        index: usize,
+        address: u64,
+        context: &Context<'_>,
+    ) -> Result<(), gimli::Error> {
+        self.located.damage.get_or_insert_with(|| {
+            let deepest = nesting::DEEPEST;
+            format!("functions are inlined into each other more than {deepest} deep")
+        });
+        let (begin, image) = (self.located.frames.len(), self.image);
+        if let Some(symbol) = image.symbol_at(address) {
+            let location = context.find_location(address)?;
+            let function = self.function(&symbol.name, Some(symbol.range.start));
+            self.frame(function, location.as_ref(), false);
+            self.place(index, begin);
+        }
+        Ok(())
+    }
+
+    fn frame(
+        &mut self,
+        function: usize,
+        location: Option<&addr2line::Location<'_>>,
+        is_inlined: bool,
+    ) {
+        let file = location
+            .and_then(|location| location.file)
+            .map(|file| self.file(file));
+        let line = location.and_then(|location| location.line);
+        self.located.frames.push(CodeFrame {
+            function,
+            file,
+            line,
+            is_inlined,
+        });
     }
 
     fn place(&mut self, index: usize, begin: usize) {
@@ -275,17 +368,13 @@ impl<'i, 'd> Lines<'i, 'd> {
         for (index, &address) in addresses.iter().enumerate() {
             let known = self.places.get(index).cloned().flatten();
             let begin = self.located.frames.len();
-            // A function without a size may seem to reach far beyond the code.
-            let symbol = self.image.symbol_at(address);
-            let symbol = symbol.filter(|_| self.image.is_code(address));
+            let image = self.image;
+            // A wrong size may make a function seem to reach beyond the code.
+            let symbol = image.symbol_at(address);
+            let symbol = symbol.filter(|_| image.is_code(address));
             if let (None, Some(symbol)) = (&known, symbol) {
-                let function = self.function(symbol.name, Some(symbol.begin));
-                self.located.frames.push(CodeFrame {
-                    function,
-                    file: None,
-                    line: None,
-                    is_inlined: false,
-                });
+                let function = self.function(&symbol.name, Some(symbol.range.start));
+                self.frame(function, None, false);
             }
             let place = known.unwrap_or(begin..self.located.frames.len());
             self.located.places.push(place);
@@ -321,59 +410,4 @@ fn code(file: &object::File<'_>) -> Vec<Range<u64>> {
         found.extend(segments.map(|segment| range(segment.address(), segment.size())));
     }
     join_ranges(found)
-}
-
-/// The functions of the symbol table by address. Of several at one address, one with a size wins,
-/// then a global one. A function without a size, as in assembly, reaches to the next one.
-fn symbols<'d>(file: &object::File<'d>) -> Vec<Entry<'d>> {
-    let mut found: Vec<(u64, u64, bool, &'d str)> = Vec::new();
-    let is_function = |symbol: &object::Symbol<'d, '_>| {
-        let is_code = match symbol.kind() {
-            SymbolKind::Text => true,
-            // Labels of assembly without a type.
-            SymbolKind::Unknown | SymbolKind::Label => {
-                symbol.section_index().is_some_and(|index| {
-                    let section = file.section_by_index(index);
-                    section.is_ok_and(|section| section.kind() == SectionKind::Text)
-                })
-            }
-            _ => false,
-        };
-        is_code && symbol.is_definition()
-    };
-    let mut add = |symbol: object::Symbol<'d, '_>| {
-        let name = symbol.name().ok().filter(|name| !is_mapping(name));
-        if let Some(name) = name.filter(|_| is_function(&symbol)) {
-            found.push((symbol.address(), symbol.size(), symbol.is_global(), name));
-        }
-    };
-    file.symbols().for_each(&mut add);
-    file.dynamic_symbols().for_each(&mut add);
-    found.sort_by_key(|&(begin, size, is_global, _)| (begin, size == 0, !is_global));
-    found.dedup_by_key(|&mut (begin, ..)| begin);
-    // A label inside a function is a part of it.
-    let mut reach = 0;
-    found.retain(|&(begin, size, ..)| {
-        let is_inside = size == 0 && begin < reach;
-        reach = reach.max(begin.saturating_add(size));
-        !is_inside
-    });
-    let nexts = found.iter().skip(1).map(|&(begin, ..)| begin);
-    let nexts: Vec<u64> = nexts.chain([u64::MAX]).collect();
-    let entries = found.iter().zip(nexts);
-    entries
-        .map(|(&(begin, size, _, name), next)| {
-            let end = match size {
-                0 => next,
-                size => begin.saturating_add(size).min(next),
-            };
-            Entry { begin, end, name }
-        })
-        .collect()
-}
-
-/// Whether a symbol marks a change between code and data (the ELF supplements of Arm and RISC-V),
-/// or is a compiler's local label.
-fn is_mapping(name: &str) -> bool {
-    name.is_empty() || name.starts_with('$') || name.starts_with(".L")
 }

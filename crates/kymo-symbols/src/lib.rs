@@ -3,10 +3,11 @@
 //!
 //! [`Image`] names what is at addresses, with files and lines. [`Unwinder`] finds the callers of an
 //! instruction on a copy of the stack, by the tables of programs that keep no frame pointers.
-//! [`CodeSizes`] says how large the functions are, and [`path()`] splits their names.
+//! [`CodeSizes`] says how large the functions are, and [`path()`] splits their names. Where symbols
+//! overlap, [`SymbolTable`] says for all of them to which one an address belongs.
 //!
-//! The crate takes bytes and opens no files. Rust names are demangled; names of other languages are
-//! left unchanged.
+//! The crate takes bytes and opens no files. Names of Rust and C++ are demangled; others are left
+//! unchanged.
 //!
 //! # What it is not
 //! It is no disassembler, and it looks at no running program.
@@ -25,19 +26,22 @@
 
 mod dwarf;
 mod image;
+mod nesting;
 mod path;
 mod scope;
 mod size;
+mod split;
+mod table;
 mod unwind;
 
 use std::ops::Range;
-
-use object::{Object, ObjectSymbol, SymbolKind};
 
 pub use image::{CodeFrame, Function, Image, Loaded, Located, demangled};
 pub use path::path;
 pub use scope::{Scope, join_ranges};
 pub use size::CodeSizes;
+pub use split::{FindSplitFile, SplitFile};
+pub use table::{SymbolTable, text_of};
 pub use unwind::{Chain, ChainEnd, Registers, StackCopy, Unwinder};
 
 /// Why a program's code cannot be mapped.
@@ -91,9 +95,19 @@ pub struct CodeMap {
     pub symbols: Vec<Symbol>,
     /// DWARF's scopes, each after its parent. Empty if the program has no DWARF.
     pub scopes: Vec<Scope>,
+    table: SymbolTable,
 }
 
 impl CodeMap {
+    /// A map of these functions and scopes.
+    pub fn new(symbols: Vec<Symbol>, scopes: Vec<Scope>) -> CodeMap {
+        CodeMap {
+            table: SymbolTable::new(symbols.iter().map(|symbol| symbol.range.clone())),
+            symbols,
+            scopes,
+        }
+    }
+
     /// Reads an ELF file.
     ///
     /// # Errors
@@ -103,22 +117,12 @@ impl CodeMap {
         let scopes = dwarf::scopes(&file).map_err(|error| Error::Dwarf {
             reason: error.to_string(),
         })?;
-        Ok(CodeMap {
-            symbols: symbols(&file),
-            scopes,
-        })
+        Ok(CodeMap::new(symbols(&file), scopes))
     }
 
-    /// The function of the symbol table that contains the address: of several, the one that begins
-    /// last, and of those the shortest.
+    /// The function of the symbol table that contains the address: of several, the innermost.
     pub fn symbol_at(&self, address: u64) -> Option<&Symbol> {
-        let begins = |symbol: &Symbol| symbol.range.start <= address;
-        let behind = self.symbols.partition_point(begins);
-        let before = self.symbols.get(..behind)?;
-        let nearest = before.last()?;
-        let same_begin = before.partition_point(|of| of.range.start < nearest.range.start);
-        let same = before.get(same_begin..)?;
-        same.iter().find(|symbol| symbol.range.contains(&address))
+        self.symbols.get(self.table.at(address)?)
     }
 
     /// Indices of the scopes into which a scope was inlined, from the inside out.
@@ -149,13 +153,13 @@ impl CodeMap {
     }
 }
 
-/// The functions of an ELF file's symbol table, by address, with the names that
+/// The functions of an ELF file's symbol tables, by address, with the names that
 /// [`demangled()`] gives. Debug information is not read.
 ///
 /// # Errors
 /// [`Error::NotElf`], [`Error::Damaged`].
 pub fn functions(elf: &[u8]) -> Result<Vec<Symbol>, Error> {
-    Ok(named_symbols(&parse(elf)?, demangled))
+    Ok(symbols(&parse(elf)?))
 }
 
 /// Opens an ELF file.
@@ -166,22 +170,13 @@ fn parse(elf: &[u8]) -> Result<object::File<'_>, Error> {
     })
 }
 
+/// The functions of the symbol tables, as every reader of them takes them.
 fn symbols(file: &object::File<'_>) -> Vec<Symbol> {
-    named_symbols(file, |name| format!("{:#}", rustc_demangle::demangle(name)))
-}
-
-fn named_symbols(file: &object::File<'_>, readable: impl Fn(&str) -> String) -> Vec<Symbol> {
-    let mut symbols: Vec<Symbol> = file
-        .symbols()
-        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
-        .filter_map(|symbol| {
-            Some(Symbol {
-                name: readable(symbol.name().ok()?),
-                range: symbol.address()..symbol.address().checked_add(symbol.size())?,
-            })
+    let functions = table::functions(file).into_iter();
+    functions
+        .map(|function| Symbol {
+            name: demangled(&function.name),
+            range: function.range,
         })
-        .collect();
-    symbols.sort_by_key(|symbol| (symbol.range.start, symbol.range.end));
-    symbols.dedup_by(|next, symbol| next.range == symbol.range && next.name == symbol.name);
-    symbols
+        .collect()
 }

@@ -1,9 +1,11 @@
 //! Code sizes: to which function each byte of a program's code belongs.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use object::{Object, ObjectSection, ObjectSymbol, SectionIndex, SectionKind, SymbolKind};
 
+use crate::table::{SymbolTable, text_of};
 use crate::{Error, demangled};
 
 /// How large the functions of a program are.
@@ -57,7 +59,7 @@ impl CodeSizes {
 }
 
 /// A symbol's first address, the one behind its last, and its name.
-type Extent<'a> = (u64, u64, &'a str);
+type Extent<'a> = (u64, u64, Cow<'a, str>);
 
 /// The symbols with a size, by section.
 fn symbols<'a>(file: &object::File<'a>) -> BTreeMap<usize, Vec<Extent<'a>>> {
@@ -71,9 +73,10 @@ fn symbols<'a>(file: &object::File<'a>) -> BTreeMap<usize, Vec<Extent<'a>>> {
             continue;
         };
         let end = symbol.address().checked_add(symbol.size());
-        if let (true, true, Some(end), Ok(name)) = (is_code, symbol.size() > 0, end, symbol.name())
+        if let (true, true, Some(end), Ok(name)) =
+            (is_code, symbol.size() > 0, end, symbol.name_bytes())
         {
-            let extent = (symbol.address(), end, name);
+            let extent = (symbol.address(), end, text_of(name));
             symbols.entry(section).or_default().push(extent);
         }
     }
@@ -81,39 +84,21 @@ fn symbols<'a>(file: &object::File<'a>) -> BTreeMap<usize, Vec<Extent<'a>>> {
 }
 
 /// Gives each byte of `begin..end` that a symbol covers to one symbol; returns their number.
-fn attribute<'a>(
+fn attribute(
     begin: u64,
     end: u64,
-    mut symbols: Vec<Extent<'a>>,
-    mut give: impl FnMut(&'a str, u64),
+    mut symbols: Vec<Extent<'_>>,
+    mut give: impl FnMut(&str, u64),
 ) -> u64 {
-    // The last of the open symbols is the innermost.
-    symbols.sort_unstable_by_key(|&(first, behind, name)| {
-        (first, std::cmp::Reverse(behind), std::cmp::Reverse(name))
-    });
-    let mut open: Vec<(u64, &str)> = Vec::new();
-    let mut at = begin;
+    symbols.sort_unstable_by(|(_, _, one), (_, _, other)| one.cmp(other));
+    let ranges = symbols.iter().map(|(first, behind, _)| *first..*behind);
     let mut named = 0;
-    let sentinel = (end, end, "");
-    for (first, behind, name) in symbols.into_iter().chain([sentinel]) {
-        let (first, behind) = (first.clamp(begin, end), behind.clamp(begin, end));
-        // The bytes before this symbol belong to those that are open, the innermost first.
-        while let Some(&(until, owner)) = open.last() {
-            if at >= first {
-                break;
-            }
-            let reached = until.min(first);
-            if reached > at {
-                give(owner, reached - at);
-                named += reached - at;
-                at = reached;
-            }
-            if until <= at {
-                open.pop();
-            }
+    for (range, symbol) in SymbolTable::new(ranges).parts() {
+        let (first, behind) = (range.start.clamp(begin, end), range.end.clamp(begin, end));
+        if let (true, Some((.., name))) = (first < behind, symbols.get(*symbol)) {
+            give(name, behind - first);
+            named += behind - first;
         }
-        at = at.max(first);
-        open.push((behind, name));
     }
     named
 }
@@ -135,14 +120,14 @@ mod tests {
         let mut sizes = BTreeMap::new();
         let mut named = 0;
         for byte in begin..end {
-            let covering = symbols
-                .iter()
-                .filter(|&&(first, behind, _)| (first.max(begin)..behind.min(end)).contains(&byte));
-            let owner = covering.max_by_key(|&&(first, behind, name)| {
-                (first, std::cmp::Reverse(behind), std::cmp::Reverse(name))
+            let covering = symbols.iter().filter(|(first, behind, _)| {
+                (*first.max(&begin)..*behind.min(&end)).contains(&byte)
+            });
+            let owner = covering.max_by_key(|(first, behind, name)| {
+                (*first, std::cmp::Reverse(*behind), std::cmp::Reverse(name))
             });
             if let Some((_, _, name)) = owner {
-                *sizes.entry((*name).to_owned()).or_default() += 1;
+                *sizes.entry(name.to_string()).or_default() += 1;
                 named += 1;
             }
         }
@@ -158,7 +143,8 @@ mod tests {
             (15, 30, "crossing"),
             (60, 70, "alone"),
             (95, 120, "beyond the end"),
-        ];
+        ]
+        .map(|(first, behind, name)| (first, behind, Cow::Borrowed(name)));
         let (sizes, named) = attributed(4, 100, &symbols);
         assert_eq!((sizes.clone(), named), slowly(4, 100, &symbols));
         assert_eq!(sizes["outer"], 6 + 10);
@@ -184,7 +170,7 @@ mod tests {
                 .take(random(7) as usize)
                 .map(|name| {
                     let first = random(40);
-                    (first, first + 1 + random(20), *name)
+                    (first, first + 1 + random(20), Cow::Borrowed(*name))
                 })
                 .collect();
             let (begin, end) = (5, 5 + random(40));

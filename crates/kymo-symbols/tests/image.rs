@@ -2,7 +2,8 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use kymo_symbols::{CodeMap, Image, demangled};
+use kymo_made::elf::{ARM, Elf, Symbol, function};
+use kymo_symbols::{CodeMap, Image, SplitFile, demangled};
 
 const INNERMOST: u32 = line!();
 #[inline(always)]
@@ -114,5 +115,251 @@ fn names_are_readable_in_rust_and_cpp() {
         ("_Znot", "_Znot"),
     ] {
         assert_eq!(demangled(name), readable);
+    }
+}
+
+/// Names of the functions at these addresses, each as it is shown.
+fn named(image: &Image<'_>, addresses: &[u64]) -> Vec<String> {
+    let located = image.locate(addresses);
+    let name = |place: &std::ops::Range<usize>| {
+        let frame = located.frames.get(place.clone()).unwrap().last();
+        frame.map_or(String::new(), |frame| {
+            located.functions.get(frame.function).unwrap().name.clone()
+        })
+    };
+    located.places.iter().map(name).collect()
+}
+
+/// By `Image`, by `CodeMap` and by `functions`, as all read one table.
+#[test]
+fn an_address_is_of_the_innermost_symbol_that_contains_it() {
+    let label = |name, value| Symbol {
+        kind: 0,
+        ..function(name, value, 0)
+    };
+    let (symbols, dynamic) = (
+        [
+            function("outer", 0x1010, 48),
+            function("inner", 0x1020, 16),
+            function("after", 0x1040, 1),
+            label("part", 0x1018),
+            label("assembly", 0x1050),
+            label("last", 0x1060),
+            Symbol {
+                name: b"caf\xe9",
+                ..function("", 0x1042, 2)
+            },
+        ],
+        [
+            function("outer", 0x1010, 48),
+            Symbol {
+                kind: 10,
+                ..function("chosen", 0x1044, 4)
+            },
+        ],
+    );
+    let elf = Elf {
+        symbols: &symbols,
+        dynamic: &dynamic,
+        ..Elf::program()
+    };
+    let bytes = elf.bytes();
+    let (map, image) = (
+        CodeMap::parse(&bytes).unwrap(),
+        Image::parse(&bytes).unwrap(),
+    );
+    let wanted = [
+        (0x100f, ""),
+        (0x1010, "outer"),
+        (0x1019, "outer"),
+        (0x1020, "inner"),
+        (0x102f, "inner"),
+        (0x1030, "outer"),
+        (0x103f, "outer"),
+        (0x1040, "after"),
+        (0x1041, ""),
+        (0x1043, "caf\\xe9"),
+        (0x1047, "chosen"),
+        (0x105f, "assembly"),
+        (0x1fff, "last"),
+        (0x2000, ""),
+    ];
+    let found = named(&image, &wanted.map(|(address, _)| address));
+    for ((address, name), found) in wanted.into_iter().zip(found) {
+        assert_eq!(found, name, "{address:#x}");
+        let symbol = map.symbol_at(address);
+        assert_eq!(symbol.map_or("", |of| &of.name), name, "{address:#x}");
+    }
+    assert_eq!(kymo_symbols::functions(&bytes).unwrap(), map.symbols);
+    let outer = map.symbols.iter().filter(|of| of.name == "outer");
+    assert_eq!(outer.count(), 1, "it is in both tables");
+}
+
+/// Bit 0 of a function's symbol says that its instructions are Thumb's.
+#[test]
+fn a_function_of_thumb_begins_at_an_even_address() {
+    let symbols = [
+        function("first", 0x1017, 22),
+        function("second", 0x102d, 22),
+    ];
+    let elf = Elf {
+        machine: ARM,
+        symbols: &symbols,
+        ..Elf::program()
+    };
+    let bytes = elf.bytes();
+    let found = named(&Image::parse(&bytes).unwrap(), &[0x1016, 0x102b, 0x102c]);
+    assert_eq!(found, ["first", "first", "second"]);
+    let map = CodeMap::parse(&bytes).unwrap();
+    let begins: Vec<u64> = map.symbols.iter().map(|of| of.range.start).collect();
+    assert_eq!(begins, [0x1016, 0x102c]);
+}
+
+/// `.debug_abbrev` and `.debug_info` of a function at 0x1000, with others inlined into each other.
+fn nested(deep: usize) -> [(&'static str, Vec<u8>); 2] {
+    const UNIT: [u8; 8] = [0x03, 0x08, 0x11, 0x01, 0x12, 0x07, 0, 0];
+    const INLINED: [u8; 8] = [0x31, 0x13, 0x11, 0x01, 0x12, 0x07, 0, 0];
+    let mut abbreviations = vec![1, 0x11, 1];
+    abbreviations.extend(UNIT);
+    abbreviations.extend([2, 0x2e, 1]);
+    abbreviations.extend(UNIT);
+    abbreviations.extend([3, 0x1d, 1]);
+    abbreviations.extend(INLINED);
+    abbreviations.push(0);
+    // Version 4, the abbreviations at 0, addresses of 8 bytes.
+    let mut info = vec![4, 0, 0, 0, 0, 0, 8];
+    let range = [0x1000_u64, 0x1000].map(u64::to_le_bytes).concat();
+    let entry = |to: &mut Vec<u8>, number: u8, name: &[u8]| {
+        to.push(number);
+        to.extend(name);
+        to.extend(&range);
+    };
+    entry(&mut info, 1, b"x.c\0");
+    // An offset in the unit, whose length comes before.
+    let origin = (info.len() as u32 + 4).to_le_bytes();
+    info.extend(b"\x02origin\0");
+    info.resize(info.len() + 16, 0);
+    info.push(0);
+    entry(&mut info, 2, b"f\0");
+    (0..deep).for_each(|_| entry(&mut info, 3, &origin));
+    // The ends of the lists of what is in them.
+    info.resize(info.len() + deep + 2, 0);
+    let length = (info.len() as u32).to_le_bytes();
+    let info = [&length[..], &info].concat();
+    [(".debug_abbrev", abbreviations), (".debug_info", info)]
+}
+
+/// A file must not make the reader's stack overflow.
+#[test]
+fn functions_that_are_inlined_too_deep_are_left_out() {
+    let frames = |deep| {
+        let (symbols, sections) = ([function("f", 0x1000, 0x1000)], nested(deep));
+        let elf = Elf {
+            symbols: &symbols,
+            sections: &sections,
+            ..Elf::program()
+        };
+        let bytes = elf.bytes();
+        let located = Image::parse(&bytes).unwrap().locate(&[0x1010]);
+        let names = |frame: &kymo_symbols::CodeFrame| {
+            located.functions.get(frame.function).unwrap().name.clone()
+        };
+        let names: Vec<String> = located.frames.iter().map(names).collect();
+        (names, located.damage)
+    };
+    let (names, damage) = frames(2);
+    assert_eq!(
+        (&names[..], damage),
+        (&["origin", "origin", "f"].map(str::to_owned)[..], None)
+    );
+    assert_eq!(frames(256).0.len(), 257);
+    for deep in [257, 100_000, 1_000_000] {
+        let (names, damage) = frames(deep);
+        assert_eq!(names, ["f"]);
+        assert!(damage.unwrap().contains("more than 256 deep"));
+    }
+}
+
+/// A unit of DWARF 4 with these abbreviations and this contents.
+fn unit(abbreviations: &[&[u8]], contents: &[u8], dwo: bool) -> [(&'static str, Vec<u8>); 2] {
+    let contents = [&[4, 0, 0, 0, 0, 0, 8][..], contents].concat();
+    let info = [&(contents.len() as u32).to_le_bytes()[..], &contents].concat();
+    let abbreviations = [&abbreviations.concat()[..], &[0]].concat();
+    match dwo {
+        true => [
+            (".debug_abbrev.dwo", abbreviations),
+            (".debug_info.dwo", info),
+        ],
+        false => [(".debug_abbrev", abbreviations), (".debug_info", info)],
+    }
+}
+
+/// Inlined functions are found in the file that the compiler has written them to; one of another
+/// version is not used, and `Located` names a file that is missing.
+#[test]
+fn debug_information_may_be_in_another_file() {
+    const ID: u64 = 0x0123_4567_89ab_cdef;
+    let range = [0x1000_u64, 0x1000].map(u64::to_le_bytes).concat();
+    // Name and number of the other file, the addresses, and the compiler's directory.
+    let skeleton: &[u8] = &[
+        1, 0x11, 0, 0xb0, 0x42, 0x08, 0xb1, 0x42, 0x07, 0x11, 0x01, 0x12, 0x07, 0x1b, 0x08, 0, 0,
+    ];
+    let contents = [
+        b"\x01sub/x.dwo\0",
+        &ID.to_le_bytes()[..],
+        &range,
+        b"/build\0",
+    ]
+    .concat();
+    let sections = unit(&[skeleton], &contents, false);
+    let symbols = [function("f", 0x1000, 0x1000)];
+    let main = Elf {
+        symbols: &symbols,
+        sections: &sections,
+        ..Elf::program()
+    };
+    let dwo = |id: u64| {
+        let of_unit: &[u8] = &[1, 0x11, 1, 0x03, 0x08, 0xb1, 0x42, 0x07, 0, 0];
+        let of_function: &[u8] = &[2, 0x2e, 1, 0x03, 0x08, 0x11, 0x01, 0x12, 0x07, 0, 0];
+        let inlined: &[u8] = &[3, 0x1d, 0, 0x03, 0x08, 0x11, 0x01, 0x12, 0x07, 0, 0];
+        let contents = [
+            &b"\x01x.c\0"[..],
+            &id.to_le_bytes(),
+            b"\x02f\0",
+            &range,
+            b"\x03inside\0",
+            &range,
+            &[0, 0],
+        ];
+        let sections = unit(&[of_unit, of_function, inlined], &contents.concat(), true);
+        Elf {
+            sections: &sections,
+            ..Elf::program()
+        }
+        .bytes()
+    };
+    let bytes = main.bytes();
+    let not_there = "its part in sub/x.dwo is not there";
+    let other = "a file with a part of it is of another version, or damaged";
+    for (found, names, damage) in [
+        (Some(dwo(ID)), &["inside", "f"][..], None),
+        (Some(dwo(ID + 1)), &["f"], Some(other)),
+        (Some(b"no program".to_vec()), &["f"], Some(not_there)),
+        (None, &["f"], Some(not_there)),
+    ] {
+        let find = |file: &SplitFile| match file {
+            SplitFile::Package => None,
+            SplitFile::Unit { directory, path } => {
+                assert_eq!((&**directory, &**path), ("/build", "sub/x.dwo"));
+                found.clone()
+            }
+        };
+        let image = Image::parse(&bytes).unwrap().with_split_files(&find);
+        let located = image.locate(&[0x1010]);
+        let name = |frame: &kymo_symbols::CodeFrame| {
+            located.functions.get(frame.function).unwrap().name.clone()
+        };
+        assert_eq!(located.frames.iter().map(name).collect::<Vec<_>>(), names);
+        assert_eq!(located.damage.as_deref(), damage);
     }
 }

@@ -294,10 +294,7 @@ mod tests {
             scope("", "record<k::I, k::P, k::F>", &[0x300..0x310], Some(5)),
             scope("", "record_masked<k::P, k::F>", &[0x300..0x310], Some(6)),
         ];
-        let sites = events(&CodeMap {
-            symbols: Vec::new(),
-            scopes,
-        });
+        let sites = events(&CodeMap::new(Vec::new(), scopes));
         assert_eq!(
             sites,
             [

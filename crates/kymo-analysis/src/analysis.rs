@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kymo_ctf::{ClockClass, Consequence, Error, EventRef, ItemRef, Metadata, Problem};
-use kymo_machine::{ChainOf, Machine, Taken};
+use kymo_machine::{ChainOf, Change, Machine, Taken};
 
 use crate::section::{End, Report, Sections, ThreadRef};
 use crate::span::Span;
@@ -17,7 +17,9 @@ pub struct Analysis {
     machine: Machine,
     sections: Sections,
     clock: Option<Arc<ClockClass>>,
-    /// The earliest and the latest time, in nanoseconds.
+    /// Beginning of the first event's packet, in nanoseconds.
+    zero: Option<i64>,
+    /// Times of the first and the last event, in nanoseconds.
     span: Option<(i64, i64)>,
     events: u64,
     placeless: u64,
@@ -33,6 +35,7 @@ impl Analysis {
             machine: Machine::new(),
             sections: Sections::of(metadata),
             clock: metadata.clocks().first().cloned(),
+            zero: None,
             span: None,
             events: 0,
             placeless: 0,
@@ -75,7 +78,7 @@ impl Analysis {
         if let Some(ticks) = time {
             self.sections.stamp(event, ticks.0);
         }
-        if self.span.is_none() {
+        if self.events == 1 {
             self.begin(event);
         }
         if time.is_some() && taken != Taken::Name {
@@ -86,17 +89,35 @@ impl Analysis {
         {
             let thread = self.machine.whose(&chain);
             self.sections.sampled(thread, chain.mode, missed);
+        } else if self.is_in_no_table(event) {
+            let (_, pid) = self.machine.context(event);
+            self.sections.other(event, pid);
         }
     }
 
-    /// Starts the trace at the begin of its first event's packet.
+    /// Whether no table but that of other events uses an event.
+    #[inline]
+    fn is_in_no_table(&self, event: &EventRef<'_>) -> bool {
+        match self.machine.changes().first() {
+            Some(change) => matches!(
+                change,
+                Change::Mark { .. }
+                    | Change::SpanBegin { .. }
+                    | Change::SpanEnd { .. }
+                    | Change::Counter { .. }
+            ),
+            None => !self.machine.understands(event),
+        }
+    }
+
+    /// Counts points in time from the begin of the first event's packet.
     #[cold]
     fn begin(&mut self, event: &EventRef<'_>) {
         if let (Some(packet), Some(clock)) = (event.packet(), event.clock())
             && let Some(begin) = packet.begin
         {
             let begin = clock.nanos_from_origin(begin);
-            self.stretch(i64::try_from(begin).unwrap_or(i64::MIN));
+            self.zero = Some(i64::try_from(begin).unwrap_or(i64::MIN));
         }
     }
 
@@ -106,9 +127,6 @@ impl Analysis {
         match (taken, item) {
             (Taken::Loss(number), ItemRef::Loss(loss)) => {
                 self.sections.lose(loss, number);
-                if let Some(begin) = loss.begin_nanos {
-                    self.stretch(i64::try_from(begin).unwrap_or(i64::MIN));
-                }
             }
             (_, ItemRef::Problem(problem)) => self.problem(problem),
             _ => {}
@@ -159,6 +177,7 @@ impl Analysis {
             events: self.events,
         };
         Report {
+            zero_ns: self.zero.or(self.span.map(|(begin, _)| begin)),
             begin_ns: self.span.map(|(begin, _)| begin),
             end_ns: self.span.map(|(_, end)| end),
             events: self.events,

@@ -40,8 +40,9 @@ pub use expect::{ExpectError, Expectations, Found, Judge, Verdict};
 pub use histogram::Histogram;
 pub use section::{
     CallCounts, ClockHealth, Contradiction, Contradictions, Counters, CpuCounts, CpuUse, Durations,
-    Interrupt, InterruptCounts, Lock, LockBlock, LongestWait, Loss, Losses, Messages, OwnBucket,
-    OwnCounter, OwnHistogram, PageFaults, ProcessFaults, Report, RunQueue, Samples, SystemCall,
-    Thread, ThreadCounts, ThreadFaults, ThreadRef, ThreadSamples, Waiter, WakeLatency, WorstWake,
+    Interrupt, InterruptCounts, Lock, LockBlock, LongestWait, Loss, Losses, Messages, OtherEvents,
+    OwnBucket, OwnCounter, OwnHistogram, PageFaults, ProcessFaults, Report, RunQueue, Samples,
+    SystemCall, Thread, ThreadCounts, ThreadFaults, ThreadRef, ThreadSamples, Waiter, WakeLatency,
+    WorstWake,
 };
 pub use span::{Span, SpanKind};

@@ -148,7 +148,7 @@ fn unusable(file: &Path, error: &ExpectError) -> BadInput {
 }
 
 fn all_text(report: &Report, verdicts: &[(&Path, Verdict)], lost: bool) -> String {
-    let begin = report.begin_ns.unwrap_or(0);
+    let begin = report.zero_ns.unwrap_or(0);
     let found = &report.contradictions;
     let mut lines: Vec<String> = Vec::new();
     for (_, verdict) in verdicts {

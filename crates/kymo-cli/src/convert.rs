@@ -160,8 +160,8 @@ fn say(converted: &Converted, out: &Path, partial: bool) {
     let mended = [
         (
             converted.clamped,
-            "time stamp stepped back and was set to the previous one",
-            "time stamps stepped back and were set to the previous one",
+            "step back of a clock was evened out",
+            "steps back of clocks were evened out",
         ),
         (
             converted.closed,

@@ -169,20 +169,25 @@ fn graph(
     trace: &Path,
     out: Option<&Path>,
 ) -> anyhow::Result<Option<anyhow::Error>> {
-    let Outcome { profile, damage } = arguments.read(trace)?;
+    let Outcome {
+        profile,
+        damage,
+        sampler,
+    } = arguments.read(trace)?;
     let what = arguments.what();
     let graph = FlameGraph {
         title: format!("{}: {}", arguments.title(), trace.display()),
-        subtitle: short_account(&profile, what),
+        subtitle: short_account(&profile, what, sampler),
         unit: profile.unit.label().to_owned(),
         frame: "Function:".to_owned(),
+        widest_first: arguments.off_cpu || arguments.locks,
     };
     output::write(out, |out| {
         arguments
             .format
             .write(&profile, &graph, arguments.by(), out)
     })?;
-    print_account(&profile, what);
+    print_account(&profile, what, sampler);
     Ok(damage.map(anyhow::Error::from))
 }
 
@@ -222,18 +227,16 @@ fn difference(
                 ),
                 unit: new.unit.label().to_owned(),
                 frame: "Function:".to_owned(),
+                widest_first: arguments.off_cpu || arguments.locks,
             }
             .draw_difference(&old.folded(by), &new.folded(by), out),
         }
     })?;
-    for (label, path, profile) in [
-        ("before", before, &old.profile),
-        ("after", after, &new.profile),
-    ] {
+    for (label, path, of) in [("before", before, &old), ("after", after, &new)] {
         message!(
             "kymo: {label}, {}: {}.",
             path.display(),
-            account(profile, what).join("; ")
+            account(&of.profile, what, of.sampler).join("; ")
         );
     }
     let in_trace = |damage: kymo_ctf::Error, trace: &Path| {

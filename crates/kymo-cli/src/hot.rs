@@ -75,7 +75,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         ..Options::default()
     });
     let trace = &arguments.trace;
-    let Outcome { profile, damage } = read(trace, what, &arguments.selection, &arguments.symbols)?;
+    let Outcome {
+        profile,
+        damage,
+        sampler,
+    } = read(trace, what, &arguments.selection, &arguments.symbols)?;
     let hot = profile.hot(match arguments.by {
         Unit::Function => Place::Function,
         Unit::Line => Place::Line,
@@ -88,7 +92,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     if deliver(&mut out, text.as_bytes())? {
         flush(&mut out)?;
     }
-    print_account(&profile, what);
+    print_account(&profile, what, sampler);
     match damage {
         Some(damage) => Err(damage.into()),
         None => Ok(Code::Ok),

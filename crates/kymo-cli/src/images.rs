@@ -13,12 +13,12 @@ use clap::ValueEnum;
 use kymo::event::Event;
 use kymo::vocabulary::{MAX_CALLERS, StackCopy};
 use kymo_ctf::Trace;
-use kymo_profile::{Chains, Loaded, LoadedFile, Profile, Unwind, Wanted};
-use kymo_symbols::{Image, Unwinder};
+use kymo_profile::{Chains, Coverage, Loaded, LoadedFile, Profile, Unwind, Wanted};
+use kymo_symbols::{Image, SplitFile, Unwinder};
 use serde_json::{Value, json};
 
 use crate::exit::BadInput;
-use crate::summary::count;
+use crate::summary::{count, thousands};
 
 /// The note's name in a trace directory.
 const NOTE: &str = ".kymo-images";
@@ -96,6 +96,8 @@ struct Noted {
     process: Option<u64>,
     file: PathBuf,
     base: Option<u64>,
+    /// Where its code was loaded, if the base is not known.
+    code: Option<u64>,
     build_id: Option<String>,
 }
 
@@ -127,6 +129,7 @@ fn noted(directory: &Path, trace: &Trace) -> Vec<Noted> {
                 process: image.get("process").and_then(Value::as_u64),
                 file: PathBuf::from(text("file")?),
                 base: image.get("base").and_then(Value::as_u64),
+                code: None,
                 build_id: text("build_id"),
             })
         }))
@@ -144,6 +147,8 @@ struct Read {
     path: PathBuf,
     bytes: Vec<u8>,
     base: Option<u64>,
+    /// Where its code was loaded, if the base is not known.
+    code: Option<u64>,
     /// The recorded build id.
     build_id: Option<String>,
     /// Whether it is a library of the program.
@@ -264,7 +269,18 @@ impl Symbols {
         directory: &Path,
         trace: &Trace,
     ) -> anyhow::Result<Profile> {
-        let noted = noted(directory, trace);
+        let mut noted = noted(directory, trace);
+        for (pid, mappings) in chains.mappings() {
+            noted.extend(mappings.iter().map(|mapping| Noted {
+                name: mapping.path.to_string(),
+                process: Some(*pid),
+                // Whether this machine's file is the traced one's is not known.
+                file: PathBuf::new(),
+                base: mapping.is_base.then_some(mapping.begin),
+                code: (!mapping.is_base).then_some(mapping.begin),
+                build_id: None,
+            }));
+        }
         let mut read = Vec::new();
         for wanted in chains.wanted() {
             match wanted {
@@ -280,16 +296,32 @@ impl Symbols {
                                 note.file.display()
                             );
                         };
-                        file.inspect_err(|note| unreadable(note)).ok()
+                        let is_recorded = |note: &Noted| !note.file.as_os_str().is_empty();
+                        file.inspect_err(|note| {
+                            if is_recorded(note) {
+                                unreadable(note);
+                            }
+                        })
+                        .ok()
                     }));
                 }
                 _ => read.extend(self.read(wanted, &noted)?),
             }
         }
+        for file in &mut read {
+            if let Some(bytes) = self.debug_file(file) {
+                file.bytes = bytes;
+            }
+        }
+        let split_files: Vec<_> = read
+            .iter()
+            .map(|file| |of: &SplitFile| self.split_file(&file.path, of))
+            .collect();
         let mut images = Vec::new();
-        for file in &read {
+        for (file, split_files) in read.iter().zip(&split_files) {
             let image = Image::parse(&file.bytes)
-                .with_context(|| format!("cannot read {}", file.path.display()))?;
+                .with_context(|| format!("cannot read {}", file.path.display()))?
+                .with_split_files(split_files);
             let found = image.build_id().map(hex);
             if let (Some(recorded), Some(found)) = (&file.build_id, &found)
                 && recorded != found
@@ -308,7 +340,8 @@ impl Symbols {
             let files = read.iter().zip(&images);
             let meant = files.filter(|(file, _)| file.of == wanted);
             let loaded = meant.map(|(file, (image, path))| {
-                let base = file.base.unwrap_or(image.base());
+                let of_code = file.code.map(|code| code.wrapping_sub(image.code_offset()));
+                let base = file.base.or(of_code).unwrap_or(image.base());
                 let bias = base.wrapping_sub(image.base());
                 LoadedFile {
                     loaded: Loaded { image, bias },
@@ -321,6 +354,67 @@ impl Symbols {
         Ok(match self.inlined {
             Some(Inlined::All) => profile,
             Some(Inlined::Own) | None => profile.without_inlined_libraries(),
+        })
+    }
+
+    /// The file with the symbols of one that was stripped, by its build id or by the link that is
+    /// left in it: beside the file, in the directories of the command line, or where Linux has
+    /// them.
+    fn debug_file(&self, of: &Read) -> Option<Vec<u8>> {
+        let image = Image::parse(&of.bytes).ok()?;
+        if image.has_debug_info() {
+            return None;
+        }
+        let system = Path::new("/usr/lib/debug");
+        let beside = of.path.parent().unwrap_or(Path::new(""));
+        let folders = || self.images.iter().map(PathBuf::as_path).chain([system]);
+        let mut paths = Vec::new();
+        let build_id = image.build_id().map(hex);
+        if let Some((first, rest)) = build_id.as_deref().and_then(|id| id.split_at_checked(2)) {
+            let path = format!(".build-id/{first}/{rest}.debug");
+            let inside = folders().flat_map(|of| [of.join("usr/lib/debug"), of.to_owned()]);
+            paths.extend(inside.map(|folder| folder.join(&path)));
+        }
+        let link = image.debug_link();
+        // Only the name: a path could lead anywhere.
+        if let Some(name) = link
+            .as_ref()
+            .and_then(|(name, _)| Path::new(&**name).file_name())
+        {
+            paths.extend([beside.join(name), beside.join(".debug").join(name)]);
+            paths.extend(folders().map(|folder| folder.join(name)));
+        }
+        paths.into_iter().find_map(|path| {
+            let bytes = read_elf(&path)?;
+            let found = Image::parse(&bytes).ok()?;
+            let same_id = build_id.is_some() && found.build_id().map(hex) == build_id;
+            let is_linked = || link.as_ref().is_some_and(|(_, sum)| *sum == crc32(&bytes));
+            (found.has_names() && (same_id || is_linked())).then_some(bytes)
+        })
+    }
+
+    /// A file with a part of an image's debug information: beside the image, in the directories of
+    /// the command line, or where the compiler wrote it. The reader compares its number.
+    fn split_file(&self, image: &Path, of: &SplitFile) -> Option<Vec<u8>> {
+        let beside = image.parent().unwrap_or(Path::new(""));
+        let paths = match of {
+            SplitFile::Package => {
+                let mut path = image.as_os_str().to_owned();
+                path.push(".dwp");
+                vec![PathBuf::from(path)]
+            }
+            SplitFile::Unit { directory, path } => {
+                let name = Path::new(path).file_name()?;
+                let folders = [beside].into_iter();
+                let folders = folders.chain(self.images.iter().map(PathBuf::as_path));
+                let near = folders.flat_map(|folder| [folder.join(path), folder.join(name)]);
+                near.chain([Path::new(directory).join(path)]).collect()
+            }
+        };
+        let mut files = paths.iter();
+        files.find_map(|path| {
+            let is_file = fs::metadata(path).is_ok_and(|of| of.is_file());
+            is_file.then(|| fs::read(path).ok()).flatten()
         })
     }
 
@@ -370,6 +464,7 @@ impl Symbols {
                 path,
                 bytes,
                 base: given.and_then(|file| file.base).or(note.base),
+                code: note.code,
                 build_id: note.build_id.clone(),
                 is_library: place > 0,
             }));
@@ -393,6 +488,7 @@ impl Symbols {
             path: path.to_owned(),
             bytes,
             base,
+            code: None,
             build_id: build_id.clone(),
             is_library: false,
         };
@@ -423,6 +519,14 @@ impl Symbols {
         }
         Ok(None)
     }
+}
+
+/// The checksum of a file to which another one links (CRC-32, reflected, as in gzip).
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32| (crc >> 1) ^ (0xedb8_8320 & 0_u32.wrapping_sub(crc & 1));
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc))
+    })
 }
 
 /// Reads a file that the command line names.
@@ -479,6 +583,18 @@ fn report_missing(profile: &Profile) {
         );
     }
     for image in &profile.images {
+        if let Some(why) = few_names(&image.coverage) {
+            let Coverage {
+                addresses, unnamed, ..
+            } = image.coverage;
+            message!(
+                "kymo: {} of {} in {} {} no name: {why}.",
+                thousands(unnamed),
+                count(addresses, "address", "addresses"),
+                image.name,
+                if unnamed == 1 { "has" } else { "have" }
+            );
+        }
         if let Some(damage) = &image.damage {
             message!(
                 "kymo: the debug information of {} cannot be read to its end: {damage}; some \
@@ -489,9 +605,33 @@ fn report_missing(profile: &Profile) {
     }
 }
 
+/// Why more than half of the addresses of an image got no name, though its file is there.
+fn few_names(coverage: &Coverage) -> Option<&'static str> {
+    let is_most = |part: u64| part > coverage.addresses / 2;
+    if !is_most(coverage.unnamed) {
+        None
+    } else if !coverage.has_names {
+        Some("its file has no symbols; give the one that was not stripped")
+    } else if is_most(coverage.outside) {
+        Some(
+            "they are outside of its file; if that was not loaded where it was linked, give \
+             ELF@ADDRESS, and for libraries --images DIR",
+        )
+    } else {
+        Some("its file has symbols for other code only")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The check value that descriptions of the checksum give.
+    #[test]
+    fn the_checksum_is_that_of_gzip() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(crc32(b""), 0);
+    }
 
     #[test]
     fn files_have_paths_and_addresses() {

@@ -223,6 +223,7 @@ fn profile(
         subtitle: count(profile.weight(), "sample", "samples"),
         unit: "samples".to_owned(),
         frame: "Function:".to_owned(),
+        widest_first: false,
     };
     output::write(out, |out| {
         arguments.format.write(&profile, &graph, By::Thread, out)

@@ -21,6 +21,7 @@ mod import;
 mod input;
 mod lint;
 mod manual;
+mod missed;
 mod output;
 mod pattern;
 mod profile;

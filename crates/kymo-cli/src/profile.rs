@@ -2,16 +2,20 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use kymo_ctf::{Consequence, EventRef, ItemRef, Problem, Trace};
-use kymo_profile::{Chains, Collector, Profile, Totals, WaitKind, Waits};
+use kymo_profile::{Chains, Collector, Kind, Profile, Totals, WaitKind, Waits};
 
 use crate::exit::{BadInput, Usage};
 use crate::progress::Progress;
 use crate::report::duration;
 use crate::select::{Select, Verdict};
 use crate::summary::{count, thousands};
-use crate::{images, input, select};
+use crate::{images, input, missed, select};
+
+/// Most kinds of events that a message names.
+const MOST_KINDS: usize = 8;
 
 /// What to profile.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +32,8 @@ pub struct Outcome {
     pub profile: Profile,
     /// The trace's damage.
     pub damage: Option<kymo_ctf::Error>,
+    /// Who took the samples.
+    pub sampler: missed::Sampler,
 }
 
 /// Reads the trace and looks up its functions.
@@ -70,7 +76,11 @@ pub fn read(
         });
     }
     let profile = symbols.symbolize(chains, directory, &trace)?;
-    Ok(Outcome { profile, damage })
+    Ok(Outcome {
+        profile,
+        damage,
+        sampler: missed::Sampler::of(trace.metadata()),
+    })
 }
 
 fn samples(
@@ -82,6 +92,69 @@ fn samples(
 ) -> anyhow::Result<(Chains, Select)> {
     let events = Events::of(selection, trace)?;
     options.of_events = events.as_ref().is_some_and(|events| events.by_id);
+    let collected = collect(trace, options, files, selection, events.as_ref(), damage)?;
+    let (collector, _) = &collected;
+    let kinds = collector.kinds();
+    if events.is_some() || kinds.len() < 2 {
+        return Ok(finished(collected));
+    }
+    // Events of different kinds count different things: their sum would mean nothing.
+    let chosen = time_of(kinds).ok_or_else(|| Usage(mixed(kinds)))?;
+    let (name, others) = (Arc::clone(&chosen.name), left_out(kinds, &chosen.name));
+    let events = Events::called(&name, trace);
+    let collected = collect(trace, options, files, selection, Some(&events), damage)?;
+    message!("kymo: shown is {name}; --event shows others: {others}.");
+    Ok(finished(collected))
+}
+
+fn finished((collector, select): (Collector<'_>, Select)) -> (Chains, Select) {
+    (collector.finish(), select)
+}
+
+/// The one kind of samples that were taken at intervals of time: else of which there is only one.
+fn time_of(kinds: &[Kind]) -> Option<&Kind> {
+    let only = |is_meant: fn(&Kind) -> bool| {
+        let mut meant = kinds.iter().filter(|kind| is_meant(kind));
+        meant.next().filter(|_| meant.next().is_none())
+    };
+    let is_sampled = |kind: &Kind| kind.unit.is_some();
+    match kinds.iter().any(Kind::is_of_time) {
+        true => only(Kind::is_of_time),
+        false => only(is_sampled),
+    }
+}
+
+/// Says that there are several kinds of events, and which.
+fn mixed(kinds: &[Kind]) -> String {
+    format!(
+        "the trace has call chains of several events, which count different things: {}; choose one \
+         with --event, or several to add them",
+        left_out(kinds, "")
+    )
+}
+
+/// All kinds but that of this name: `cycles (3), page-faults (5)`.
+fn left_out(kinds: &[Kind], name: &str) -> String {
+    let others = kinds.iter().filter(|kind| *kind.name != *name);
+    let mut shown: Vec<String> = others
+        .map(|kind| format!("{} ({})", kind.name, thousands(kind.kept)))
+        .collect();
+    if shown.len() > MOST_KINDS {
+        shown.truncate(MOST_KINDS);
+        shown.push("...".to_owned());
+    }
+    shown.join(", ")
+}
+
+/// Collects the samples of a selection, or those of some events only.
+fn collect<'u>(
+    trace: &Trace,
+    options: kymo_profile::Options,
+    files: &'u images::StackFiles,
+    selection: &select::Options,
+    events: Option<&Events>,
+    damage: &mut Option<kymo_ctf::Error>,
+) -> anyhow::Result<(Collector<'u>, Select)> {
     // The names of threads may come before the selection, so the trace is read from its beginning.
     let others = select::Options {
         event: Vec::new(),
@@ -91,14 +164,14 @@ fn samples(
     let mut collector = Collector::new(options).unwinding(files.unwind());
     pass(trace, damage, |item| {
         let verdict = select.judge(item);
-        let meant = match (&events, item) {
+        let meant = match (events, item) {
             (Some(events), ItemRef::Event(event)) => events.take(event),
             _ => true,
         };
         collector.add(item, verdict == Verdict::Take && meant);
         verdict != Verdict::End
     });
-    Ok((collector.finish(), select))
+    Ok((collector, select))
 }
 
 fn waits(
@@ -173,6 +246,21 @@ impl Events {
         }))
     }
 
+    /// The events of this name, which carry their own chains.
+    fn called(name: &str, trace: &Trace) -> Events {
+        let all = trace
+            .parts()
+            .iter()
+            .flat_map(|part| part.metadata.streams());
+        let all = all.flat_map(|stream| stream.events.values());
+        let classes = all.filter(|class| *class.name == *name);
+        Events {
+            classes: classes.map(|class| (class.stream_id, class.id)).collect(),
+            ids: HashSet::new(),
+            by_id: false,
+        }
+    }
+
     fn take(&self, event: &EventRef<'_>) -> bool {
         if self.by_id {
             let of = event.field("event").and_then(|value| value.as_u64());
@@ -197,13 +285,28 @@ fn nothing_to_show(
         What::Waits(_) if is_partial => {
             Usage(format!("the selection has no finished wait of {trace}")).into()
         }
+        What::Waits(WaitKind::OffCpu) if totals.throughout > 0 => BadInput(format!(
+            "no thread began to wait, or ended a wait, in {trace}; {} all the time",
+            count(totals.throughout, "one waited", "threads waited")
+        ))
+        .into(),
+        What::Waits(WaitKind::OffCpu) if totals.sources > 0 => BadInput(format!(
+            "no thread was blocked, asleep or suspended in {trace}, which has {}",
+            count(totals.sources, "switch", "switches")
+        ))
+        .into(),
         What::Waits(WaitKind::OffCpu) => BadInput(format!(
             "{trace} has no switches, which show when threads block; record the events \
              sched_switch"
         ))
         .into(),
+        What::Waits(WaitKind::Locks) if totals.sources > 0 => BadInput(format!(
+            "no thread waited for a lock in {trace}, which has {}",
+            count(totals.sources, "event of locks", "events of locks")
+        ))
+        .into(),
         What::Waits(WaitKind::Locks) => BadInput(format!(
-            "no thread waits for a lock in {trace}; record the events lock_*"
+            "{trace} has no events of locks; record the events lock_*"
         ))
         .into(),
         What::Samples(_) if totals.idle > 0 && others == totals.idle => Usage(format!(
@@ -231,14 +334,22 @@ fn nothing_to_show(
 
 /// The numbers of samples in the profile and of those that are missing: a line for each, the kept
 /// ones first.
-pub fn account(profile: &Profile, what: What) -> Vec<String> {
+pub fn account(profile: &Profile, what: What, sampler: missed::Sampler) -> Vec<String> {
     let totals = &profile.totals;
     if let What::Waits(_) = what {
-        return vec![format!(
+        let mut lines = vec![format!(
             "{} in {}",
             duration(profile.weight()),
             count(totals.kept, "wait", "waits")
         )];
+        if totals.throughout > 0 {
+            lines.push(count(
+                totals.throughout,
+                "thread that waited all the time is left out",
+                "threads that waited all the time are left out",
+            ));
+        }
+        return lines;
     }
     let left = totals.idle.saturating_sub(idle_kept(profile));
     let mut lines = vec![format!("{} kept", count(totals.kept, "sample", "samples"))];
@@ -254,13 +365,9 @@ pub fn account(profile: &Profile, what: What) -> Vec<String> {
             count(totals.other_mode, "sample", "samples")
         ));
     }
-    lines.push(match totals.missed {
-        0 => "none missed".to_owned(),
-        missed => format!(
-            "{} missed: due, but the machine could not be interrupted",
-            thousands(missed)
-        ),
-    });
+    if totals.is_sampled {
+        lines.push(missed::told(totals.missed, taken(profile), sampler));
+    }
     lines.push(match (totals.lost, totals.gaps) {
         (0, 0) => "none lost".to_owned(),
         (lost, 0) => format!("{} lost: the trace had no room", thousands(lost)),
@@ -282,18 +389,19 @@ pub fn account(profile: &Profile, what: What) -> Vec<String> {
     }
     if totals.untrusted > 0 {
         lines.push(format!(
-            "{} early, at a frame that failed a check",
-            count(totals.untrusted, "call chain ends", "call chains end")
+            "callers may be missing in {}: the chain ends where a program begins, or at a frame that \
+             failed a check",
+            count(totals.untrusted, "call chain", "call chains")
         ));
     }
     lines
 }
 
 /// The account in one line, short enough to stand under a picture's title.
-pub fn short_account(profile: &Profile, what: What) -> String {
+pub fn short_account(profile: &Profile, what: What, sampler: missed::Sampler) -> String {
     let totals = &profile.totals;
     if let What::Waits(_) = what {
-        return account(profile, what).join("; ");
+        return account(profile, what, sampler).join("; ");
     }
     let counted = |number: u64, what: &str| match number {
         0 => format!("none {what}"),
@@ -310,7 +418,9 @@ pub fn short_account(profile: &Profile, what: What) -> String {
             .filter(|(number, _)| *number > 0)
             .map(|&(number, what)| counted(number, what)),
     );
-    parts.push(counted(totals.missed, "missed"));
+    if totals.is_sampled {
+        parts.push(missed::told_shortly(totals.missed, taken(profile)));
+    }
     parts.push(match (totals.lost, totals.gaps) {
         (lost, 0) => counted(lost, "lost"),
         (0, _) => "an unknown number lost".to_owned(),
@@ -318,7 +428,7 @@ pub fn short_account(profile: &Profile, what: What) -> String {
     });
     let rare = [
         (totals.cut, "call chains cut"),
-        (totals.untrusted, "call chains end early"),
+        (totals.untrusted, "call chains may lack callers"),
     ];
     parts.extend(
         rare.iter()
@@ -329,10 +439,17 @@ pub fn short_account(profile: &Profile, what: What) -> String {
 }
 
 /// Prints the account, a line for each.
-pub fn print_account(profile: &Profile, what: What) {
-    for line in account(profile, what) {
+pub fn print_account(profile: &Profile, what: What, sampler: missed::Sampler) {
+    for line in account(profile, what, sampler) {
         message!("kymo: {line}.");
     }
+}
+
+/// Number of samples that were taken and not lost.
+fn taken(profile: &Profile) -> u64 {
+    let totals = &profile.totals;
+    let left = totals.idle.saturating_sub(idle_kept(profile));
+    totals.kept + left + totals.other_mode
 }
 
 /// Number of idle samples in the rows.

@@ -13,6 +13,7 @@ use kymo_ctf::{Consequence, ItemRef, Problem, Trace};
 use crate::dump::{deliver, flush};
 use crate::exit::Code;
 use crate::input;
+use crate::missed::Sampler;
 use crate::progress::Progress;
 
 /// Examples for `--help`.
@@ -41,7 +42,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let (report, damage) = pass(&trace, Analysis::new(trace.metadata()), |_, _| ());
     let text = match arguments.json {
         true => serde_json::to_string(&report).context("cannot write the report as JSON")? + "\n",
-        false => text::tables(&report),
+        false => text::tables(&report, Sampler::of(trace.metadata())),
     };
     let mut out = std::io::stdout().lock();
     if deliver(&mut out, text.as_bytes())? {

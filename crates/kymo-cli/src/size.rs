@@ -91,6 +91,7 @@ fn graph(path: &Path) -> FlameGraph {
         subtitle: path.display().to_string(),
         unit: "bytes".to_owned(),
         frame: "Function:".to_owned(),
+        widest_first: false,
     }
 }
 

@@ -2,8 +2,10 @@
 //!
 //! After the published description of the format ("Trace Event Format"): `B` and `E` are slices,
 //! `i` points, `C` counters, `s` and `f` the ends of flows, `M` names. Times are microseconds with
-//! three decimals: the trace's nanoseconds, exactly. Processes and threads have numbers in this
-//! format; here these are numbers of tracks, and what the trace calls them is in their names.
+//! three decimals: the trace's nanoseconds, exactly. Readers hold them in floats of 64 bits, which
+//! round those of clocks that count from 1970: such a trace is drawn from its beginning on, which is
+//! `begin_ns` in `otherData`. Processes and threads have numbers in this format; here these are
+//! numbers of tracks, and what the trace calls them is in their names.
 
 use std::io::{self, Write};
 
@@ -41,6 +43,8 @@ pub(crate) struct Chrome<W> {
     /// Names as they are written, by number.
     names: Vec<Box<[u8]>>,
     has_begun: bool,
+    /// The timeline's origin in nanoseconds from the clock's, if that is another one.
+    origin: Option<i128>,
     /// Whether the array of events is closed.
     has_ended: bool,
 }
@@ -62,6 +66,7 @@ impl<W: Write> Chrome<W> {
             places: Vec::new(),
             names: Vec::new(),
             has_begun: false,
+            origin: None,
             has_ended: false,
         }
     }
@@ -247,6 +252,13 @@ fn write_name(text: &mut Vec<u8>, names: &mut Vec<Box<[u8]>>, name: &Name<'_>) {
 }
 
 impl<W: Write> Canvas for Chrome<W> {
+    /// A float tells nanoseconds apart up to 2^53 of them. The trace gets half of that, 52 days.
+    const EXACT: u64 = 1 << 52;
+
+    fn origin(&mut self, nanos: i128) {
+        self.origin = Some(nanos);
+    }
+
     fn track(&mut self, track: &Track<'_>) -> io::Result<()> {
         let parent = track.parent.and_then(|parent| self.place(parent));
         let pid = parent.map_or(track.id, |parent| parent.pid);
@@ -342,6 +354,13 @@ impl<W: Write> Canvas for Chrome<W> {
 
     fn finish(&mut self) -> io::Result<()> {
         self.end_events();
+        if let Some(nanos) = self.origin {
+            // As a text: it is too long for a float.
+            display(
+                &mut self.text,
+                format_args!(",\"otherData\":{{\"begin_ns\":\"{nanos}\"}}"),
+            );
+        }
         self.text
             .extend_from_slice(b",\"displayTimeUnit\":\"ns\"}\n");
         self.write()?;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use inferno::flamegraph::color::{MultiPalette, Palette};
-use inferno::flamegraph::{self, Options};
+use inferno::flamegraph::{self, Options, TextTruncateDirection};
 use kymo_profile::stack_order;
 
 /// A flame graph to draw.
@@ -19,6 +19,10 @@ pub struct FlameGraph {
     pub unit: String,
     /// What the frames are: `Function:`.
     pub frame: String,
+    /// Whether the widest frame is the leftmost one above its caller, and a name that has no room
+    /// keeps its beginning: for names of threads and reasons. Functions are in the order of their
+    /// names, of which the end tells more.
+    pub widest_first: bool,
 }
 
 impl FlameGraph {
@@ -34,11 +38,16 @@ impl FlameGraph {
             // Kernel functions in orange, others in green, yellow and red by their language.
             options.colors = Palette::Multi(MultiPalette::Java);
         }
-        let lines = sorted(folded);
+        let folded = in_xml(folded);
+        let lines = sorted(&folded);
         if lines.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "no stacks"));
         }
-        let lines = lines.iter().rev().map(|line| &**line);
+        let mut lines: Vec<&str> = lines.iter().map(|line| &**line).collect();
+        if self.widest_first {
+            widest_first(&mut lines);
+        }
+        let lines = lines.into_iter().rev();
         flamegraph::from_lines(&mut options, lines, out)
     }
 
@@ -48,7 +57,7 @@ impl FlameGraph {
     /// # Errors
     /// As [`draw`](Self::draw).
     pub fn draw_difference(&self, before: &str, after: &str, out: impl Write) -> io::Result<()> {
-        let lines = difference(before, after, true);
+        let lines = difference(&in_xml(before), &in_xml(after), true);
         if lines.lines().all(|line| line.ends_with(" 0")) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "no stacks"));
         }
@@ -57,10 +66,13 @@ impl FlameGraph {
 
     fn options(&self) -> Options<'static> {
         let mut options = Options::default();
-        options.title.clone_from(&self.title);
-        options.subtitle = (!self.subtitle.is_empty()).then(|| self.subtitle.clone());
+        options.title = in_xml(&self.title).into_owned();
+        options.subtitle = (!self.subtitle.is_empty()).then(|| in_xml(&self.subtitle).into_owned());
         options.count_name.clone_from(&self.unit);
         options.name_type.clone_from(&self.frame);
+        if self.widest_first {
+            options.text_truncate_direction = TextTruncateDirection::Right;
+        }
         // Colors by name, not by chance.
         options.deterministic = true;
         // Draws the lines in an order of ours, from the last to the first: inferno's own parts
@@ -69,6 +81,24 @@ impl FlameGraph {
         // Not as `notes`, a comment: in XML that must not contain `--`, as an option's name does.
         options
     }
+}
+
+/// Text without the characters that XML 1.0 forbids (section 2.2): a browser would not open the
+/// file. They become escapes such as `\u{1b}`, and so do the other control characters but line ends.
+fn in_xml(text: &str) -> Cow<'_, str> {
+    let is_wrong = |letter: char| match letter {
+        '\n' => false,
+        '\u{fffe}' | '\u{ffff}' => true,
+        letter => letter.is_control(),
+    };
+    if !text.contains(is_wrong) {
+        return Cow::Borrowed(text);
+    }
+    let escape = |letter: char| match is_wrong(letter) {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    Cow::Owned(text.chars().map(escape).collect())
 }
 
 /// The end of a kernel function's name, which the graph does not show.
@@ -150,6 +180,43 @@ fn sorted(folded: &str) -> Vec<Cow<'_, str>> {
     lines
 }
 
+/// Orders the lines by the widths of frames with the same callers. Equal ones keep their order.
+fn widest_first(lines: &mut [&str]) {
+    let split = |line: &'_ str| -> Option<(usize, u64)> {
+        let (stack, count) = line.rsplit_once(' ')?;
+        Some((stack.len(), count.parse().ok()?))
+    };
+    let mut widths: HashMap<&str, u64> = HashMap::new();
+    for line in lines.iter() {
+        let Some((len, count)) = split(line) else {
+            continue;
+        };
+        for prefix in prefixes(line, len) {
+            let width = widths.entry(prefix).or_default();
+            *width = width.saturating_add(count);
+        }
+    }
+    lines.sort_by(|one, other| {
+        let of = |line| split(line).map_or(0, |(len, _)| len);
+        let (ones, others) = (prefixes(one, of(one)), prefixes(other, of(other)));
+        let differs = ones.zip(others).find(|(one, other)| one != other);
+        let width = |prefix| widths.get(prefix);
+        match differs {
+            // A caller stands before what it calls.
+            None => of(one).cmp(&of(other)),
+            Some((one, other)) => width(other).cmp(&width(one)).then_with(|| one.cmp(other)),
+        }
+    });
+}
+
+/// The stack of each frame of a line whose stack has this length, the outermost first.
+fn prefixes(line: &str, len: usize) -> impl Iterator<Item = &str> {
+    let stack = line.get(..len).unwrap_or_default();
+    let ends = stack.match_indices(';').map(|(place, _)| place);
+    let ends = ends.chain([stack.len()]);
+    ends.filter_map(move |end| stack.get(..end))
+}
+
 /// Whether the last word is a number.
 fn ends_with_number(name: &str) -> bool {
     let is_of_number = |byte: u8| byte.is_ascii_digit() || byte == b'.';
@@ -161,12 +228,39 @@ fn ends_with_number(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Frames from the left to the right, with the widest of each caller first.
+    #[test]
+    fn the_widest_frame_is_the_first_of_its_caller() {
+        let mut lines = vec!["a 1", "a;c 20", "a;d 30", "b;c 5", "b;e 90", "b;e;f 2"];
+        widest_first(&mut lines);
+        let expected = ["b;e 90", "b;e;f 2", "b;c 5", "a 1", "a;d 30", "a;c 20"];
+        assert_eq!(lines, expected);
+        let graph = FlameGraph {
+            unit: "ns".to_owned(),
+            widest_first: true,
+            ..FlameGraph::default()
+        };
+        let mut svg = Vec::new();
+        graph
+            .draw("one;asleep 10\nsecond;asleep 90\n", &mut svg)
+            .unwrap();
+        let svg = String::from_utf8(svg).unwrap();
+        let place = |title: &str| {
+            let (_, frame) = svg.split_once(&format!("<title>{title} (")).unwrap();
+            let (_, x) = frame.split_once("<rect x=\"").unwrap();
+            x.split_once('%').unwrap().0.parse::<f64>().unwrap()
+        };
+        assert!(place("second") < place("one"));
+        assert!(svg.contains("truncate_text_right = true"));
+    }
+
     fn drawn(folded: &str) -> String {
         let graph = FlameGraph {
             title: "Title <1>".to_owned(),
             subtitle: "below --with an option's name".to_owned(),
             unit: "bytes".to_owned(),
             frame: "Function:".to_owned(),
+            widest_first: false,
         };
         let mut svg = Vec::new();
         graph.draw(folded, &mut svg).unwrap();
@@ -191,6 +285,33 @@ mod tests {
             assert!(svg.contains(frame), "{frame} is not in {svg}");
         }
         assert_eq!(svg, drawn("d 10\na;c<T> 60\na;b 30\n"));
+    }
+
+    /// XML 1.0, 2.2: neither control characters nor U+FFFE and U+FFFF may occur, however written.
+    #[test]
+    fn every_character_is_one_of_xml() {
+        let every: String = ('\0'..='\u{9f}')
+            .filter(|of| !"\n; ".contains(*of))
+            .collect();
+        let name = format!("a{every}\u{fffe}\u{ffff}\u{fffd}\u{1f600}");
+        let graph = FlameGraph {
+            title: name.clone(),
+            subtitle: name.clone(),
+            ..FlameGraph::default()
+        };
+        let (mut svg, mut of_change) = (Vec::new(), Vec::new());
+        let folded = format!("{name} 1\n");
+        graph.draw(&folded, &mut svg).unwrap();
+        graph
+            .draw_difference(&folded, &folded, &mut of_change)
+            .unwrap();
+        for svg in [svg, of_change] {
+            let svg = String::from_utf8(svg).unwrap();
+            let is_wrong = |of: char| matches!(of, '\0'..'\t' | '\u{b}' | '\u{c}' | '\u{e}'..' ' | '\u{fffe}' | '\u{ffff}');
+            assert!(!svg.contains(is_wrong));
+            assert!(svg.contains("\u{fffd}\u{1f600}") && svg.contains("\\u{1b}"));
+            assert!(!svg.contains("&#"), "{svg}");
+        }
     }
 
     /// Neither numbers at the end of names nor the order of `;` and ` ` confuse it.

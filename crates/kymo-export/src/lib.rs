@@ -177,7 +177,7 @@ pub fn export_with_samples(
 ) -> Result<Outcome, Error> {
     let map = trace.map();
     let mut reader = map.read();
-    let begin = reader.begin_nanos().unwrap_or(0);
+    let begin = reader.begin_nanos();
     let mut to: Box<dyn Export> = match format {
         Format::Perfetto => drawn(out, begin, perfetto::Perfetto::new)?,
         Format::Chrome => drawn(out, begin, chrome::Chrome::new)?,
@@ -221,7 +221,7 @@ pub fn export_with_samples(
 /// A timeline in a file or on the standard output, drawn by what `canvas` makes of the writer.
 fn drawn<C: Canvas + 'static>(
     out: Option<&Path>,
-    begin: i128,
+    begin: Option<i128>,
     canvas: impl FnOnce(BufWriter<Box<dyn Write>>) -> C,
 ) -> Result<Box<dyn Export>, Error> {
     let file = out.map_or_else(PartFile::standard_output, PartFile::new);

@@ -15,6 +15,7 @@ use crate::cpu::Cpu;
 use crate::gap::{self, End, Gaps};
 use crate::irq::IrqLine;
 use crate::lock::Lock;
+use crate::process::Mapping;
 use crate::thread::{Context, Doing, Thread, ThreadId, may_mean_idle};
 use crate::typed::{self, ChainSource, Class, Meaning, StackSource, Tracer};
 use crate::understood::Dumped;
@@ -46,6 +47,8 @@ struct Stream {
     known: Arc<Known>,
     /// Number and index of the CPU of its last event.
     cpu: Option<(u64, usize)>,
+    /// Numbers of the process and the thread in the context of its last event.
+    process: Option<(u64, u64)>,
 }
 
 /// A trace's metadata, with the meaning of its event classes.
@@ -80,6 +83,8 @@ pub struct Machine {
     pub(crate) processes: Table<Arc<str>>,
     /// Paths of the programs that processes execute.
     pub(crate) programs: Table<Arc<str>>,
+    /// Where processes have loaded files.
+    pub(crate) mappings: Table<Vec<Mapping>>,
     pub(crate) locks: Table<Lock>,
     pub(crate) irqs: Table<Arc<str>>,
     pub(crate) users: Table<Arc<str>>,
@@ -161,6 +166,13 @@ impl Machine {
             (0, Some(cpu)) => self.idle.get(&cpu).copied(),
             _ => self.by_tid.get(&tid).copied(),
         }
+    }
+
+    /// Whether another tracer than Kymo recorded any of the trace, so that a thread without a process
+    /// may still have one.
+    pub fn is_foreign(&self) -> bool {
+        let mut streams = self.streams.iter().flatten();
+        streams.any(|stream| !stream.known.is_kymo)
     }
 
     /// The CPUs, in order of first appearance.
@@ -283,6 +295,7 @@ impl Machine {
             + self.idle.len()
             + self.processes.len()
             + self.programs.len()
+            + self.mappings.values().map(Vec::len).sum::<usize>()
             + self.calls.len()
             + self.counts.live()
             + self.irqs.len()
@@ -329,6 +342,7 @@ impl Machine {
             name: Arc::clone(event.stream()),
             known,
             cpu: None,
+            process: None,
         })
     }
 
@@ -363,6 +377,17 @@ impl Machine {
         }
         let number = class.cpu(event);
         self.cpu = number;
+        if let (Some(pid), Some(tid)) = (class.pid(event), class.tid(event))
+            && stream.process != Some((pid, tid))
+        {
+            stream.process = Some((pid, tid));
+            self.belongs(tid, pid, class.process_name(event));
+        }
+        if class.has_mapping()
+            && let Some((pid, mapping)) = class.mapping(event)
+        {
+            self.mapped(pid, mapping);
+        }
         let mut cpu = usize::MAX;
         if !class.is_name {
             let Some(number) = number else {
@@ -401,6 +426,29 @@ impl Machine {
             self.forget(cpu);
         }
         Taken::Event
+    }
+
+    /// Notes to which process the thread in an event's context belongs, and what Linux calls it.
+    /// Idle threads belong to none.
+    #[cold]
+    fn belongs(&mut self, tid: u64, pid: u64, name: Option<Cow<'_, str>>) {
+        let (Some(tid), Some(pid)) = (known(tid), known(pid)) else {
+            return;
+        };
+        if tid == 0 {
+            return;
+        }
+        let id = self.known(tid, None);
+        let Some(thread) = self.threads.get_mut(id.index()) else {
+            return;
+        };
+        thread.pid = Some(pid);
+        if thread.name.is_none() {
+            self.call_thread(id, name.clone());
+        }
+        if tid == pid && !self.processes.contains_key(&pid) {
+            self.process_name(Some(pid), name);
+        }
     }
 
     /// Index of the CPU of this number, added if it is new.

@@ -7,7 +7,38 @@ use crate::change::{Change, Named};
 use crate::machine::{At, Machine};
 use crate::thread::ThreadId;
 
+/// Where a process has loaded a file with code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// The address.
+    pub begin: u64,
+    /// Whether that is the address of the file's beginning, and not of its code.
+    pub is_base: bool,
+    /// The file's path in the traced system.
+    pub path: Arc<str>,
+}
+
+/// Most files that are kept of a process. A damaged trace must not make the lists grow.
+const MAX_MAPPINGS: usize = 4096;
+
 impl Machine {
+    /// Where a process has loaded its program and its libraries, the program first.
+    pub fn mappings(&self, pid: u64) -> &[Mapping] {
+        self.mappings.get(&pid).map_or(&[], Vec::as_slice)
+    }
+
+    /// Notes where a file was loaded. Of several addresses of one file, the lowest counts.
+    #[cold]
+    pub(crate) fn mapped(&mut self, pid: u64, mapping: Mapping) {
+        let of_process = self.mappings.entry(pid).or_default();
+        let has_room = of_process.len() < MAX_MAPPINGS;
+        match of_process.iter_mut().find(|of| of.path == mapping.path) {
+            Some(known) => known.begin = known.begin.min(mapping.begin),
+            None if has_room => of_process.push(mapping),
+            None => {}
+        }
+    }
+
     pub(crate) fn process_name(&mut self, pid: Option<u64>, name: Option<Cow<'_, str>>) {
         if let (Some(pid), Some(name)) = (pid, name) {
             self.rename(

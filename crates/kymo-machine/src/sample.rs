@@ -11,11 +11,13 @@ use crate::thread::ThreadId;
 pub enum ChainOf {
     /// A sample.
     Sample {
-        /// Ticks of the clock, or units of another tracer's counter, that it stands for. 0 if the
-        /// trace does not say.
+        /// How much it stands for. 0 if the trace does not say.
         period: u64,
-        /// Samples that were due since the CPU's previous one and could not be taken.
-        missed: u64,
+        /// What the period counts.
+        unit: Period,
+        /// Samples that were due since the CPU's previous one and could not be taken. `None` if the
+        /// tracer does not count them.
+        missed: Option<u64>,
     },
     /// The last event with this id that the same thread recorded before.
     EventBefore {
@@ -24,6 +26,17 @@ pub enum ChainOf {
     },
     /// The event that carries the chain.
     This,
+}
+
+/// What the period of a sample counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Period {
+    /// Ticks of the trace's clock; of Kymo's samples only.
+    Ticks,
+    /// Nanoseconds, of another tracer's clock.
+    Nanoseconds,
+    /// Occurrences of the event after which another tracer named the event class.
+    Events,
 }
 
 /// One part of a call chain: the kernel's, or the program's.
@@ -76,7 +89,8 @@ impl ChainPart {
         end: ChainEnd::Absent,
     };
 
-    /// Whether the part ends because a check failed.
+    /// Whether the part ends at a frame whose caller failed a check: a program may begin with such
+    /// a frame.
     pub fn is_untrusted(&self) -> bool {
         !matches!(
             self.end,

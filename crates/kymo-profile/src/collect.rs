@@ -1,10 +1,12 @@
 //! From the samples of a trace to distinct chains and their counts.
 
+use std::sync::Arc;
+
 use kymo::ChannelKind;
 use kymo::event::{Enumeration, Event};
 use kymo::vocabulary::{ChainEnd, CpuMode, Sampling, SamplingDriver};
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem};
-use kymo_machine::{CallChain, ChainOf, ChainPart, Machine, channel_of};
+use kymo_machine::{CallChain, ChainOf, ChainPart, Machine, Period, channel_of};
 
 use crate::counts::Counts;
 use crate::profile::Mode;
@@ -48,6 +50,27 @@ pub struct Collector<'u> {
     stacks: Stacks<'u>,
     /// Whether a counter makes the samples: their periods are events, and not ticks.
     periods_are_events: bool,
+    kinds: Vec<Kind>,
+}
+
+/// Events of one name by another tracer, whose chains are counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The event's name.
+    pub name: Arc<str>,
+    /// What its samples stand for; `None` if they are no samples, but events with a chain.
+    pub unit: Option<Period>,
+    /// How many were kept.
+    pub kept: u64,
+}
+
+impl Kind {
+    /// Whether they are samples at intervals of time: of a clock, or of the CPU's cycles.
+    pub fn is_of_time(&self) -> bool {
+        let name = self.name.split(':').next().unwrap_or_default();
+        self.unit == Some(Period::Nanoseconds)
+            || (self.unit == Some(Period::Events) && matches!(name, "cycles" | "cpu-cycles"))
+    }
 }
 
 impl<'u> Collector<'u> {
@@ -101,7 +124,9 @@ impl<'u> Collector<'u> {
         let totals = &mut self.counts.totals;
         match item {
             _ if !selected => {}
-            ItemRef::Loss(loss) if loss.kind == LossKind::Events => totals.lost += loss.count,
+            ItemRef::Loss(loss) if loss.kind == LossKind::Events => {
+                totals.lost = totals.lost.saturating_add(loss.count);
+            }
             ItemRef::Problem(problem) if problem.consequence == Consequence::Clamped => {}
             _ => totals.gaps += 1,
         }
@@ -128,15 +153,19 @@ impl<'u> Collector<'u> {
         }
         let (ticks, missed) = match (chain.of, self.options.of_events) {
             (ChainOf::Sample { missed, .. }, false) if self.periods_are_events => (0, missed),
-            (ChainOf::Sample { period, missed }, false) => (period, missed),
-            (ChainOf::This, _) | (ChainOf::EventBefore { .. }, true) => (0, 0),
+            (ChainOf::Sample { period, missed, .. }, false) => (period, missed),
+            (ChainOf::This, _) | (ChainOf::EventBefore { .. }, true) => (0, None),
             _ => return,
         };
         if !selected {
             return;
         }
         let totals = &mut self.counts.totals;
-        totals.missed += missed;
+        totals.is_sampled |= matches!(chain.of, ChainOf::Sample { .. });
+        if let Some(missed) = missed {
+            let sum = totals.missed.get_or_insert(0);
+            *sum = sum.saturating_add(missed);
+        }
         totals.idle += u64::from(chain.mode == CpuMode::Idle);
         if chain.mode == CpuMode::Idle && !self.options.include_idle {
             return;
@@ -151,6 +180,38 @@ impl<'u> Collector<'u> {
                 self.keep(event, CallChain { user, ..chain }, ticks);
             }
             _ => self.keep(event, chain, ticks),
+        }
+    }
+
+    /// The kinds of events of other tracers whose chains were kept, in order of appearance. Those
+    /// of different kinds count different things.
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// Notes whose chain is kept.
+    #[inline]
+    fn note_kind(&mut self, event: &EventRef<'_>, of: ChainOf) {
+        let unit = match of {
+            ChainOf::Sample { unit, .. } => Some(unit),
+            ChainOf::This => None,
+            ChainOf::EventBefore { .. } => return,
+        };
+        if let Some(unit) = unit {
+            self.counts.counts_in(unit, event.name());
+        }
+        if unit == Some(Period::Ticks) {
+            return;
+        }
+        // They are few.
+        let name = event.name();
+        match self.kinds.iter_mut().find(|kind| *kind.name == *name) {
+            Some(kind) => kind.kept += 1,
+            None => self.kinds.push(Kind {
+                name: Arc::from(name),
+                unit,
+                kept: 1,
+            }),
         }
     }
 
@@ -185,6 +246,7 @@ impl<'u> Collector<'u> {
         };
         self.counter.add(sample, &self.addresses);
         self.stamp(event, ticks);
+        self.note_kind(event, chain.of);
     }
 
     /// Notes the sample's time.

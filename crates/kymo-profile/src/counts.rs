@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use kymo_ctf::ClockClass;
-use kymo_machine::{CallChain, Change, Machine, ThreadId};
+use kymo_machine::{CallChain, Change, Machine, Period, ThreadId};
 use rustc_hash::FxHashMap;
 
 use crate::chains::Header;
-use crate::profile::{Row, Thread, Totals, Unit};
+use crate::profile::{PeriodUnit, Row, Thread, Totals, Unit};
 use crate::symbolize::Chains;
 use crate::tally::{Key, NONE, Tally};
 
@@ -38,9 +38,32 @@ pub(crate) struct Counts {
     pub(crate) span_ns: Option<(i64, i64)>,
     pub(crate) clock: Option<Arc<ClockClass>>,
     pub(crate) period: Option<u64>,
+    /// What periods count, if there are any.
+    pub(crate) period_unit: Option<PeriodUnit>,
+    /// Whether periods count different things, so that their sum is nothing.
+    pub(crate) mixes_periods: bool,
 }
 
 impl Counts {
+    /// Notes what the periods of another tracer's samples count.
+    #[inline]
+    pub(crate) fn counts_in(&mut self, unit: Period, event: &str) {
+        let is_known = match (&self.period_unit, unit) {
+            (Some(PeriodUnit::Ticks), Period::Ticks)
+            | (Some(PeriodUnit::Nanoseconds), Period::Nanoseconds) => true,
+            (Some(PeriodUnit::Events(known)), Period::Events) => **known == *event,
+            _ => false,
+        };
+        if !is_known {
+            self.mixes_periods |= self.period_unit.is_some();
+            self.period_unit = Some(match unit {
+                Period::Ticks => PeriodUnit::Ticks,
+                Period::Nanoseconds => PeriodUnit::Nanoseconds,
+                Period::Events => PeriodUnit::Events(Arc::from(event)),
+            });
+        }
+    }
+
     /// Notes that processes execute other programs.
     #[inline]
     pub(crate) fn follow(&mut self, changes: &[Change]) {
@@ -106,6 +129,8 @@ impl Counts {
         let thread = id.and_then(|id| machine.thread(id));
         let pid = thread.and_then(|thread| thread.pid);
         let space = match pid.map(|pid| (pid, machine.program(pid))) {
+            // Where its files are is known of the process alone.
+            Some((pid, _)) if !machine.mappings(pid).is_empty() => Space::Process(pid),
             Some((_, Some(path))) => Space::Program(Arc::clone(path)),
             Some((pid, None)) => Space::Process(pid),
             None => Space::Thread(thread.map_or(u64::MAX, |thread| thread.tid)),
@@ -136,8 +161,10 @@ impl Counts {
                 name: thread.name.clone(),
                 process: thread.pid.and_then(|pid| machine.process(pid).cloned()),
                 cpu: thread.cpu,
+                is_foreign: machine.is_foreign(),
             })
         };
+        let mixes_periods = self.mixes_periods;
         let row = |(key, (weight, ticks)): (Key, (u64, u64))| {
             let some = |number: u32| (number != NONE).then_some(number);
             let row = Row {
@@ -146,7 +173,7 @@ impl Counts {
                 stack: None,
                 mode: key.mode,
                 weight,
-                ticks,
+                ticks: if mixes_periods { 0 } else { ticks },
             };
             (key, row)
         };
@@ -154,14 +181,22 @@ impl Counts {
             Space::Program(path) => Arc::clone(path),
             Space::Process(pid) => match machine.process(*pid) {
                 Some(name) => Arc::clone(name),
-                None => Arc::from(format!("process {pid}")),
+                None => match machine.mappings(*pid).first() {
+                    Some(program) => Arc::clone(&program.path),
+                    None => Arc::from(format!("process {pid}")),
+                },
             },
             Space::Thread(u64::MAX) => Arc::from("program"),
             Space::Thread(tid) => Arc::from(format!("program of thread {tid}")),
         };
+        let mappings = self.spaces.iter().filter_map(|space| match space {
+            Space::Process(pid) => Some((*pid, machine.mappings(*pid).to_vec())),
+            _ => None,
+        });
         let rows = tally.rows.into_iter().zip(tally.weights);
         Chains {
             threads: self.threads.iter().map(thread).collect(),
+            mappings: mappings.collect(),
             space_names: self.spaces.iter().map(space_name).collect(),
             spaces: self.spaces,
             chains: tally.chains,
@@ -172,7 +207,8 @@ impl Counts {
             unit: self.unit,
             span_ns: self.span_ns,
             clock: self.clock,
-            period: self.period,
+            period: self.period.filter(|_| !mixes_periods),
+            period_unit: self.period_unit.unwrap_or_default(),
         }
     }
 }

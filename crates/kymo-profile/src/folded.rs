@@ -44,7 +44,8 @@ impl Profile {
     }
 
     /// The rows as folded stacks, sorted, one on each line, with their weights. In names, `;` and
-    /// line ends become `:`, as they have a meaning of their own there.
+    /// line ends become `:`, as they have a meaning of their own there, and other control characters
+    /// escapes such as `\u{1b}`, as they would steer a terminal.
     pub fn folded(&self, by: By) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
@@ -128,7 +129,15 @@ pub fn stack_order(one: &str, other: &str) -> Ordering {
 
 /// A name as it can stand in a folded stack.
 fn escaped(name: &str) -> String {
-    name.replace([';', '\n', '\r'], ":")
+    let name = name.replace([';', '\n', '\r'], ":");
+    if !name.contains(char::is_control) {
+        return name;
+    }
+    let escape = |letter: char| match letter.is_control() {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    name.chars().map(escape).collect()
 }
 
 /// Stacks by the names of their functions. 0 is the empty stack.
@@ -309,6 +318,14 @@ mod tests {
         stacks.sort_unstable_by(|one, other| stack_order(one, other));
         let sorted = ["a", "a;b", "a;b;d", "a;b::c", "a b", "a.x;y", "a::c", "b"];
         assert_eq!(stacks, sorted);
+    }
+
+    #[test]
+    fn names_cannot_steer_a_terminal() {
+        assert_eq!(
+            escaped("we\x01ird\x1b[31m;\n\u{9b}é"),
+            "we\\u{1}ird\\u{1b}[31m::\\u{9b}é"
+        );
     }
 
     /// The tree gives the order that comparing the lines gives.

@@ -51,13 +51,14 @@ mod symbolize;
 mod tally;
 mod waits;
 
-pub use collect::{Collector, Only, Options};
+pub use collect::{Collector, Kind, Only, Options};
 pub use folded::{By, stack_order};
 pub use hot::{Hot, Place, Share};
+pub use kymo_machine::Mapping;
 pub use kymo_symbols::Loaded;
 pub use profile::{
-    Frame, FrameId, FunctionId, ImageId, Mode, Profile, ProfileFunction, ProfileImage, Row, Sample,
-    Stack, StackId, Thread, Totals, Unit,
+    Coverage, Frame, FrameId, FunctionId, ImageId, Mode, PeriodUnit, Profile, ProfileFunction,
+    ProfileImage, Row, Sample, Stack, StackId, Thread, Totals, Unit,
 };
 pub use stacks::Unwind;
 pub use symbolize::{Chains, LoadedFile, Wanted};

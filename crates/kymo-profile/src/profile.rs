@@ -76,6 +76,18 @@ impl Unit {
     }
 }
 
+/// What the periods of samples count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PeriodUnit {
+    /// Ticks of the trace's clock.
+    #[default]
+    Ticks,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Occurrences of the event of this name.
+    Events(Arc<str>),
+}
+
 /// A kernel or program in which addresses lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileImage {
@@ -92,6 +104,21 @@ pub struct ProfileImage {
     pub damage: Option<String>,
     /// How far above its linked addresses it was loaded.
     pub bias: u64,
+    /// How many of its addresses got a name.
+    pub coverage: Coverage,
+}
+
+/// How many of an image's addresses got the name of a function, if a file was read for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Distinct addresses that were looked up.
+    pub addresses: u64,
+    /// Those without a name.
+    pub unnamed: u64,
+    /// Those that are outside of the file as it was loaded.
+    pub outside: u64,
+    /// Whether the file names any function.
+    pub has_names: bool,
 }
 
 /// A function, or whatever a frame is to be called.
@@ -149,6 +176,9 @@ pub struct Thread {
     pub process: Option<Arc<str>>,
     /// Its CPU, if it is an idle thread 0.
     pub cpu: Option<u64>,
+    /// Whether another tracer recorded it, so that without a process it may still have one: in
+    /// Kymo's traces, it is then the kernel's.
+    pub is_foreign: bool,
 }
 
 impl Thread {
@@ -165,11 +195,13 @@ impl Thread {
         }
     }
 
-    /// The process's name and number: `shell (3)`; `kernel` for a thread without a process.
+    /// The process's name and number: `shell (3)`; `kernel` for a thread without a process, or
+    /// `unknown process` if that is not known.
     pub fn process_label(&self) -> String {
         match (&self.process, self.pid) {
             (Some(name), Some(pid)) => format!("{name} ({pid})"),
             (None, Some(pid)) => format!("process ({pid})"),
+            (_, None) if self.is_foreign && self.cpu.is_none() => "unknown process".to_owned(),
             (_, None) => "kernel".to_owned(),
         }
     }
@@ -188,7 +220,8 @@ pub struct Row {
     pub mode: Mode,
     /// How many samples, or how much of the profile's [unit](Unit).
     pub weight: u64,
-    /// Sum of the samples' periods, in ticks of the trace's clock. 0 if the trace does not say.
+    /// Sum of the samples' periods, in the profile's [unit of them](Profile::period_unit). 0 if the
+    /// trace does not say.
     pub ticks: u64,
 }
 
@@ -210,8 +243,11 @@ pub struct Totals {
     pub idle: u64,
     /// Samples of the other mode than the one asked for, which are not kept.
     pub other_mode: u64,
-    /// Samples that were due and that the machine could not take, by its own count.
-    pub missed: u64,
+    /// Samples that were due and that the machine could not take, by its own count; `None` if the
+    /// trace does not say.
+    pub missed: Option<u64>,
+    /// Whether there was a sample: chains of events have no due time.
+    pub is_sampled: bool,
     /// Samples that were taken and for which the trace had no room.
     pub lost: u64,
     /// Holes in the streams of samples: lost packets and damage. How many samples they had is not
@@ -219,8 +255,13 @@ pub struct Totals {
     pub gaps: u64,
     /// Kept samples whose chain was cut at the greatest depth.
     pub cut: u64,
-    /// Kept samples whose chain ends where a check failed.
+    /// Kept samples whose chain ends at a frame whose caller failed a check, as one may with which a
+    /// program begins.
     pub untrusted: u64,
+    /// Of waits: the switches, or the events of locks, in which they are found.
+    pub sources: u64,
+    /// Of waits off CPU: threads that waited all the time, which are not in the rows.
+    pub throughout: u64,
     /// Kept samples whose events name no thread.
     pub threadless: u64,
     /// Events of the trace, of all kinds.
@@ -252,8 +293,10 @@ pub struct Profile {
     pub clock: Option<Arc<ClockClass>>,
     /// Time of the first and the last sample in nanoseconds from the clock's origin.
     pub span_ns: Option<(i64, i64)>,
-    /// Distance of two samples of a CPU in ticks of the trace's clock, as the trace last says it.
+    /// Distance of two samples of a CPU, as the trace last says it.
     pub period: Option<u64>,
+    /// What periods count.
+    pub period_unit: PeriodUnit,
 }
 
 impl Profile {

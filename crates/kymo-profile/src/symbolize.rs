@@ -5,14 +5,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kymo_ctf::ClockClass;
+use kymo_machine::Mapping;
 use kymo_symbols::{CodeFrame, Loaded, Located};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::chains::{ChainTable, Part};
 use crate::counts::Space;
 use crate::profile::{
-    Frame, FrameId, FunctionId, ImageId, Profile, ProfileFunction, ProfileImage, Row, Sample,
-    Stack, StackId, Thread, Totals, Unit,
+    Coverage, Frame, FrameId, FunctionId, ImageId, PeriodUnit, Profile, ProfileFunction,
+    ProfileImage, Row, Sample, Stack, StackId, Thread, Totals, Unit,
 };
 use crate::tally::Key;
 
@@ -58,6 +59,8 @@ pub struct Chains {
     pub(crate) prefixes: Vec<Vec<Arc<str>>>,
     pub(crate) spaces: Vec<Space>,
     pub(crate) space_names: Vec<Arc<str>>,
+    /// Where processes have loaded their files.
+    pub(crate) mappings: Vec<(u64, Vec<Mapping>)>,
     pub(crate) threads: Vec<Thread>,
     pub(crate) samples: Vec<Sample>,
     pub(crate) totals: Totals,
@@ -65,6 +68,7 @@ pub struct Chains {
     pub(crate) span_ns: Option<(i64, i64)>,
     pub(crate) clock: Option<Arc<ClockClass>>,
     pub(crate) period: Option<u64>,
+    pub(crate) period_unit: PeriodUnit,
 }
 
 impl Chains {
@@ -76,6 +80,12 @@ impl Chains {
     /// Number of distinct chains.
     pub fn distinct(&self) -> usize {
         self.chains.len()
+    }
+
+    /// Where the processes with samples have loaded their files, by another tracer's events: the
+    /// process's number, and its program first.
+    pub fn mappings(&self) -> &[(u64, Vec<Mapping>)] {
+        &self.mappings
     }
 
     /// The images for which [`symbolize`](Self::symbolize) may ask.
@@ -154,6 +164,7 @@ impl Chains {
             clock: self.clock,
             span_ns: self.span_ns,
             period: self.period,
+            period_unit: self.period_unit,
             ..profile
         }
     }
@@ -340,6 +351,7 @@ impl Profile {
             has_file: loaded.is_some(),
             damage: located.damage.clone(),
             bias,
+            coverage: Coverage::of(loaded, &linked, &located),
         });
         let functions = self.functions.len();
         self.functions
@@ -392,6 +404,21 @@ impl Profile {
             ranges.push(Frames { all, end_of_code });
         }
         ranges
+    }
+}
+
+impl Coverage {
+    fn of(loaded: Option<Loaded<'_, '_>>, linked: &[u64], located: &Located) -> Coverage {
+        let Some(Loaded { image, .. }) = loaded else {
+            return Coverage::default();
+        };
+        let places = located.places.iter();
+        Coverage {
+            addresses: linked.len() as u64,
+            unnamed: places.filter(|place| place.is_empty()).count() as u64,
+            outside: linked.iter().filter(|at| !image.holds(**at)).count() as u64,
+            has_names: image.has_names(),
+        }
     }
 }
 

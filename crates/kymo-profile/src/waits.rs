@@ -38,6 +38,10 @@ pub struct Waits {
     /// The system call in which each thread left its CPU.
     left: FxHashMap<ThreadId, Option<Arc<str>>>,
     addresses: Vec<u64>,
+    /// Time of the first event.
+    begin: Option<i64>,
+    /// Time of the last one, once waits end because the trace does.
+    end: Option<i64>,
 }
 
 impl Waits {
@@ -53,6 +57,8 @@ impl Waits {
             chains: FxHashMap::default(),
             left: FxHashMap::default(),
             addresses: Vec::new(),
+            begin: None,
+            end: None,
         }
     }
 
@@ -65,6 +71,9 @@ impl Waits {
     /// number.
     pub fn add(&mut self, item: &ItemRef<'_>, selected: impl Fn(u64) -> bool) {
         self.machine.add(item);
+        if self.begin.is_none() && matches!(item, ItemRef::Event(_)) {
+            self.begin = Some(self.machine.now());
+        }
         self.counts.totals.events += u64::from(matches!(item, ItemRef::Event(_)));
         self.take(selected);
         self.counts.follow(self.machine.changes());
@@ -76,10 +85,12 @@ impl Waits {
         }
     }
 
-    /// Ends the collection at the time of the last item: waits that go on last until then.
+    /// Ends the collection at the time of the last item: waits that go on last until then. Threads
+    /// that wait for nearly all the trace's time are only [counted](crate::Totals::throughout).
     pub fn finish(mut self, selected: impl Fn(u64) -> bool) -> Chains {
         let end = self.machine.now();
         self.machine.finish(end);
+        self.end = Some(end);
         self.take(selected);
         self.counts.finish(self.tally, &self.machine)
     }
@@ -89,6 +100,7 @@ impl Waits {
             let Some(change) = self.machine.changes().get(place).copied() else {
                 return;
             };
+            self.counts.totals.sources += u64::from(self.is_source(&change));
             match change {
                 Change::Switch { prev, .. } if self.kind == WaitKind::OffCpu => {
                     self.chains.remove(&prev);
@@ -108,7 +120,13 @@ impl Waits {
                     until,
                     ..
                 } if self.kind == WaitKind::OffCpu => {
-                    if let Some(names) = self.off_cpu(thread, was) {
+                    let Some(names) = self.off_cpu(thread, was) else {
+                        continue;
+                    };
+                    if self.is_throughout(passed(since, until)) {
+                        let tid = self.machine.thread(thread).map(|thread| thread.tid);
+                        self.counts.totals.throughout += u64::from(tid.is_some_and(&selected));
+                    } else {
                         self.wait(thread, names, passed(since, until), &selected);
                     }
                 }
@@ -125,6 +143,29 @@ impl Waits {
                 _ => {}
             }
         }
+    }
+
+    /// Whether waits are found in changes of this kind.
+    fn is_source(&self, change: &Change) -> bool {
+        match self.kind {
+            WaitKind::OffCpu => matches!(change, Change::Switch { .. }),
+            WaitKind::Locks => matches!(
+                change,
+                Change::LockWait { .. }
+                    | Change::LockAcquired { .. }
+                    | Change::LockFailed { .. }
+                    | Change::LockReleased { .. }
+            ),
+        }
+    }
+
+    /// Whether a wait that the trace's end ends lasts for nine tenths of the trace: a thread that did
+    /// nothing meanwhile.
+    fn is_throughout(&self, nanos: u64) -> bool {
+        let (Some(begin), Some(end)) = (self.begin, self.end) else {
+            return false;
+        };
+        u128::from(nanos) * 10 >= u128::from(passed(begin, end)) * 9
     }
 
     /// Counts a wait.

@@ -12,6 +12,7 @@ mod interrupts;
 mod locks;
 mod losses;
 mod messages;
+mod others;
 mod own_counters;
 mod run_queues;
 mod samples;
@@ -38,6 +39,7 @@ pub use interrupts::Interrupt;
 pub use locks::{Lock, LongestWait, Waiter};
 pub use losses::{Loss, Losses};
 pub use messages::Messages;
+pub use others::OtherEvents;
 pub use own_counters::{OwnBucket, OwnCounter, OwnHistogram};
 pub use run_queues::RunQueue;
 pub use samples::{Samples, ThreadSamples};
@@ -48,7 +50,9 @@ pub use wakes::{WakeLatency, WorstWake};
 /// The results of an analysis. A table is empty if the trace lacks its events.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// The earliest time in the trace.
+    /// The beginning of the trace: texts count points in time from there.
+    pub zero_ns: Option<i64>,
+    /// The time of the first event.
     pub begin_ns: Option<i64>,
     /// The time of the last event.
     pub end_ns: Option<i64>,
@@ -82,6 +86,8 @@ pub struct Report {
     pub page_faults: Option<PageFaults>,
     /// Messages, by mechanism and path.
     pub messages: Vec<Messages>,
+    /// Events that no other table uses, by name and process, the most frequent first.
+    pub other_events: Vec<OtherEvents>,
     /// The kernel's own counters and gauges, by number.
     pub own_counters: Vec<OwnCounter>,
     /// Its histograms, by number.
@@ -112,6 +118,8 @@ pub struct Durations {
     pub total_ns: u64,
     /// Median.
     pub p50_ns: Option<u64>,
+    /// 90th percentile.
+    pub p90_ns: Option<u64>,
     /// 99th percentile.
     pub p99_ns: Option<u64>,
     /// Maximum.
@@ -134,6 +142,7 @@ impl Durations {
             count: histogram.count(),
             total_ns: histogram.sum(),
             p50_ns: histogram.percentile(50),
+            p90_ns: histogram.percentile(90),
             p99_ns: histogram.percentile(99),
             max_ns: histogram.max(),
         }
@@ -206,6 +215,7 @@ pub(crate) struct Sections {
     locks: locks::Locks,
     faults: faults::Faults,
     messages: messages::Mail,
+    others: others::Others,
     samples: samples::Sampled,
     counters: counters::Counted,
     contradictions: contradictions::Found,
@@ -217,6 +227,7 @@ impl Sections {
     pub(crate) fn of(metadata: &Metadata) -> Sections {
         Sections {
             own_counters: own_counters::OwnCounters::of(metadata),
+            others: others::Others::of(metadata),
             ..Sections::default()
         }
     }
@@ -226,11 +237,15 @@ impl Sections {
         self.clocks.add(event, ticks);
     }
 
+    pub(crate) fn other(&mut self, event: &EventRef<'_>, pid: Option<u64>) {
+        self.others.add(event, pid);
+    }
+
     pub(crate) fn lose(&mut self, loss: &kymo_ctf::Loss, number: u64) {
         self.losses.add(loss, number);
     }
 
-    pub(crate) fn sampled(&mut self, thread: Option<ThreadId>, mode: CpuMode, missed: u64) {
+    pub(crate) fn sampled(&mut self, thread: Option<ThreadId>, mode: CpuMode, missed: Option<u64>) {
         self.samples.add(thread, mode, missed);
     }
 
@@ -380,6 +395,7 @@ impl Sections {
             locks: self.locks.finish(end),
             page_faults: self.faults.finish(end),
             messages: self.messages.finish(),
+            other_events: self.others.finish(end),
             own_counters: self.own_counters.counters(),
             own_histograms: self.own_counters.histograms(),
             samples: self.samples.finish(end),
@@ -403,6 +419,7 @@ impl Sections {
             + self.locks.live()
             + self.faults.live()
             + self.messages.live()
+            + self.others.live()
             + self.samples.live()
             + self.counters.live()
             + self.contradictions.live()

@@ -41,6 +41,8 @@ pub struct OwnHistogram {
     pub mean: Option<f64>,
     /// The bounds of the bucket in which the median lies.
     pub p50: Option<(u64, u64)>,
+    /// Those of the 90th percentile.
+    pub p90: Option<(u64, u64)>,
     /// Those of the 99th percentile.
     pub p99: Option<(u64, u64)>,
     /// Those of the maximum.
@@ -214,6 +216,7 @@ impl OwnCounters {
                 count,
                 mean: (count > 0).then(|| all.sum as f64 / count as f64),
                 p50: all.quantile(500),
+                p90: all.quantile(900),
                 p99: all.quantile(990),
                 max: all.quantile(1000),
                 buckets: buckets.collect(),
@@ -312,7 +315,8 @@ mod tests {
         }
         let [histogram] = counters.histograms().try_into().unwrap();
         assert_eq!((histogram.count, histogram.mean), (100, Some(0.06)));
-        assert_eq!((histogram.p50, histogram.p99), (Some((1, 1)), Some((2, 3))));
+        assert_eq!((histogram.p50, histogram.p90), (Some((1, 1)), Some((1, 1))));
+        assert_eq!(histogram.p99, Some((2, 3)));
         assert_eq!(histogram.max, Some((1 << 19, (1 << 20) - 1)));
         assert_eq!(histogram.buckets.len(), 20);
         // Without its declaration it has a number.

@@ -13,8 +13,8 @@ use super::{End, PerThread, ThreadRef, percent};
 pub struct Samples {
     /// Samples in the trace.
     pub count: u64,
-    /// Samples that were due and could not be taken.
-    pub missed: u64,
+    /// Samples that were due and could not be taken; `None` if the tracer does not count them.
+    pub missed: Option<u64>,
     /// Samples of CPUs that had nothing to do.
     pub idle: u64,
     /// Samples whose thread is unknown, idle CPUs left out.
@@ -51,9 +51,12 @@ pub(crate) struct Sampled {
 }
 
 impl Sampled {
-    pub(crate) fn add(&mut self, thread: Option<ThreadId>, mode: CpuMode, missed: u64) {
+    pub(crate) fn add(&mut self, thread: Option<ThreadId>, mode: CpuMode, missed: Option<u64>) {
         self.sums.count += 1;
-        self.sums.missed += missed;
+        if let Some(missed) = missed {
+            let sum = self.sums.missed.get_or_insert(0);
+            *sum = sum.saturating_add(missed);
+        }
         match (mode, thread) {
             (CpuMode::Idle, _) => self.sums.idle += 1,
             (_, None) => self.sums.threadless += 1,

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use kymo_analysis::{CpuUse, Durations, Report, Thread, ThreadRef};
 
 use crate::dump::{escape_controls, table};
+use crate::missed::{self, Sampler};
 use crate::summary::{count, missing_events, thousands};
 
 /// Most losses that are printed; JSON has more.
@@ -16,9 +17,9 @@ const LOSSES: usize = 10;
 const THREADS: usize = 20;
 
 /// All tables, separated by blank lines.
-pub fn tables(report: &Report) -> String {
+pub fn tables(report: &Report, sampler: Sampler) -> String {
     let mut text = Text {
-        begin: report.begin_ns.unwrap_or(0),
+        zero: report.zero_ns.unwrap_or(0),
         out: String::new(),
     };
     text.trace(report);
@@ -34,12 +35,13 @@ pub fn tables(report: &Report) -> String {
     text.messages(report);
     text.own_counters(report);
     text.own_histograms(report);
-    text.samples(report);
+    text.samples(report, sampler);
     text.counters(report);
     text.contradictions(report);
     if text.out.len() == head && report.events > 0 {
-        text.out += "No table: no event is about threads, interrupts, system calls, locks, page \
-                     faults or messages.\n";
+        text.out += "No table of what a kernel does: no event is about threads, interrupts, system \
+                     calls, locks, page faults, messages, counters or samples.\n";
+        text.other_events(report);
     }
     text.out
 }
@@ -107,8 +109,15 @@ fn grouped(value: i128) -> String {
     format!("{sign}{}", thousands(value))
 }
 
-fn spread(durations: &Durations) -> [String; 3] {
-    [durations.p50_ns, durations.p99_ns, durations.max_ns].map(some_duration)
+fn spread(durations: &Durations) -> [String; 4] {
+    let Durations {
+        p50_ns,
+        p90_ns,
+        p99_ns,
+        max_ns,
+        ..
+    } = *durations;
+    [p50_ns, p90_ns, p99_ns, max_ns].map(some_duration)
 }
 
 /// Nanoseconds from `begin` to `end`; 0 if `end` is earlier.
@@ -132,7 +141,8 @@ pub fn seconds(begin: i64, time: Option<i64>) -> String {
 }
 
 struct Text {
-    begin: i64,
+    /// Points in time are counted from here.
+    zero: i64,
     out: String,
 }
 
@@ -160,7 +170,7 @@ impl Text {
     }
 
     fn at(&self, time: Option<i64>) -> String {
-        seconds(self.begin, time)
+        seconds(self.zero, time)
     }
 
     fn trace(&mut self, report: &Report) {
@@ -374,7 +384,7 @@ impl Text {
                 (Some(id), call) => name(id, call.as_ref()),
                 (None, call) => number(call.as_ref()),
             };
-            let [p50, p99, max] = spread(&call.durations);
+            let [p50, p90, p99, max] = spread(&call.durations);
             let total = duration(call.durations.total_ns);
             [
                 what,
@@ -382,6 +392,7 @@ impl Text {
                 thousands(call.errors),
                 thousands(call.durations.count),
                 p50,
+                p90,
                 p99,
                 max,
                 total,
@@ -393,6 +404,7 @@ impl Text {
             "errors",
             "timed",
             "p50",
+            "p90",
             "p99",
             "max",
             "total",
@@ -402,7 +414,7 @@ impl Text {
 
     fn interrupts(&mut self, report: &Report) {
         let rows = report.interrupts.iter().map(|line| {
-            let [p50, p99, max] = spread(&line.durations);
+            let [p50, p90, p99, max] = spread(&line.durations);
             let cpu = line
                 .longest_cpu
                 .map_or_else(|| "-".to_owned(), |cpu| format!("cpu{cpu}"));
@@ -413,6 +425,7 @@ impl Text {
                 },
                 thousands(line.count),
                 p50,
+                p90,
                 p99,
                 max,
                 format!("{:.2}%", line.share_percent),
@@ -430,6 +443,7 @@ impl Text {
             "interrupt",
             "count",
             "p50",
+            "p90",
             "p99",
             "max",
             "of all CPUs",
@@ -444,10 +458,10 @@ impl Text {
         let Some(wake) = &report.wake_latency else {
             return;
         };
-        let [p50, p99, max] = spread(&wake.durations);
+        let [p50, p90, p99, max] = spread(&wake.durations);
         let title = format!(
-            "Wake-up latency, until the thread that was woken ran: {}, p50 {p50}, p99 {p99}, \
-             max {max}; the longest:",
+            "Wake-up latency, until the thread that was woken ran: {}, p50 {p50}, p90 {p90}, \
+             p99 {p99}, max {max}; the longest:",
             count(wake.durations.count, "time", "times")
         );
         let rows = wake.worst.iter().map(|worst| {
@@ -480,11 +494,12 @@ impl Text {
         threads.sort_by_key(|thread| (Reverse(thread.wake_latency.max_ns), thread.tid));
         let more = threads.len().saturating_sub(THREADS);
         let rows = threads.iter().take(THREADS).map(|thread| {
-            let [p50, p99, max] = spread(&thread.wake_latency);
+            let [p50, p90, p99, max] = spread(&thread.wake_latency);
             [
                 name(thread.tid, thread.name.as_ref()),
                 thousands(thread.wake_latency.count),
                 p50,
+                p90,
                 p99,
                 max,
             ]
@@ -498,7 +513,7 @@ impl Text {
         };
         self.table(
             &title,
-            ["thread", "times", "p50", "p99", "max"],
+            ["thread", "times", "p50", "p90", "p99", "max"],
             rows.collect(),
         );
     }
@@ -518,15 +533,14 @@ impl Text {
                     number(wait.owner_priority),
                 ]);
             }
-            let wait = [lock.wait.p50_ns, lock.wait.max_ns].map(some_duration);
-            let hold = [lock.hold.p50_ns, lock.hold.max_ns].map(some_duration);
-            let [wait50, wait_max] = wait;
-            let [hold50, hold_max] = hold;
+            let [wait50, wait90, _, wait_max] = spread(&lock.wait);
+            let [hold50, hold90, _, hold_max] = spread(&lock.hold);
             let kind = lock.kind.clone().unwrap_or_else(|| "-".to_owned());
             let counts = [lock.acquired, lock.contended, lock.failed].map(thousands);
             let [acquired, contended, failed] = counts;
             [
-                lock_name, kind, acquired, contended, failed, wait50, wait_max, hold50, hold_max,
+                lock_name, kind, acquired, contended, failed, wait50, wait90, wait_max, hold50,
+                hold90, hold_max,
             ]
         });
         let rows = rows.collect();
@@ -537,8 +551,10 @@ impl Text {
             "after a wait",
             "not got",
             "wait p50",
+            "wait p90",
             "wait max",
             "held p50",
+            "held p90",
             "held max",
         ];
         self.table("Locks", head, rows);
@@ -628,7 +644,22 @@ impl Text {
         );
     }
 
-    fn samples(&mut self, report: &Report) {
+    fn other_events(&mut self, report: &Report) {
+        let rows = report.other_events.iter().map(|row| {
+            let per_second = row.per_second.map(|rate| format!("{rate:.1}"));
+            let process = row.pid.map(|pid| name(pid, row.process.as_ref()));
+            [
+                row.name.clone(),
+                thousands(row.count),
+                number(per_second),
+                number(process),
+            ]
+        });
+        let head = ["event", "count", "per second", "process"];
+        self.table("Events", head, rows.collect());
+    }
+
+    fn samples(&mut self, report: &Report, sampler: Sampler) {
         let Some(samples) = &report.samples else {
             return;
         };
@@ -657,13 +688,10 @@ impl Text {
                 ]);
             }
         }
-        let missed = match samples.missed {
-            0 => String::new(),
-            missed => format!(" {} could not be taken.", thousands(missed)),
-        };
         let title = format!(
-            "Samples: {}.{missed} kymo hot and kymo flame show the functions.",
-            thousands(samples.count)
+            "Samples: {}; {}. kymo hot and kymo flame show the functions.",
+            thousands(samples.count),
+            missed::told(samples.missed, samples.count, sampler)
         );
         let head = [
             "thread",

@@ -10,7 +10,7 @@ use std::time::Duration;
 use fxprof_processed_profile as fx;
 use kymo_profile::{Mode, Profile, Row, StackId, Unit};
 
-use super::{by_thread, duration, nanoseconds, thread_label};
+use super::{by_thread, counted_event, duration, nanoseconds, share, thread_label};
 
 /// Writes the profile.
 pub(super) fn write(profile: &Profile, name: &str, out: &mut dyn Write) -> io::Result<()> {
@@ -26,10 +26,12 @@ fn processed(profile: &Profile, name: &str) -> fx::Profile {
     let is_absolute = profile.clock.as_ref().is_some_and(|clock| clock.absolute);
     let origin = u64::try_from(begin).ok().filter(|_| is_absolute);
     let origin = Duration::from_nanos(origin.unwrap_or(0));
-    let product = match (profile.unit, &profile.clock) {
+    let event = counted_event(profile);
+    let product = match (profile.unit, &profile.clock, event) {
         // The format's weights are small whole numbers.
-        (Unit::Nanoseconds, _) => format!("{name} (weights are microseconds)"),
-        (_, None) => format!("{name} (a nanosecond stands for a tick)"),
+        (Unit::Nanoseconds, ..) => format!("{name} (weights are microseconds)"),
+        (.., Some(event)) => format!("{name} (weights are {event})"),
+        (_, None, _) => format!("{name} (a nanosecond stands for a tick)"),
         _ => name.to_owned(),
     };
     let mut to = fx::Profile::new(
@@ -77,6 +79,7 @@ fn processed(profile: &Profile, name: &str) -> fx::Profile {
             let time = entry.time.unwrap_or(begin).saturating_sub(begin).max(0) as u64;
             let weight = match profile.unit {
                 Unit::Nanoseconds => entry.weight.div_ceil(1_000),
+                _ if event.is_some() => share(entry.row.ticks, &entry),
                 _ => entry.weight,
             };
             to.add_sample(

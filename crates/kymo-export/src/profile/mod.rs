@@ -1,7 +1,7 @@
 //! Profiles as other tools' files.
 //!
-//! The weight of a sample is its period where the clock's frequency and the periods are known, and
-//! 1 elsewhere. A profile without single samples is written with the sums of its rows.
+//! The weight of a sample is its period where that is a time, or a number of events that a format
+//! can name, and 1 elsewhere. A profile without single samples is written with the sums of its rows.
 
 pub(crate) mod chrome;
 mod firefox;
@@ -12,7 +12,7 @@ mod speedscope;
 
 use std::io::{self, Write};
 
-use kymo_profile::{Profile, Row, Sample, Unit};
+use kymo_profile::{PeriodUnit, Profile, Row, Sample, Unit};
 
 /// A file format for profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,10 +117,15 @@ fn by_thread(profile: &Profile) -> Vec<(Option<usize>, Vec<Entry<'_>>)> {
         .collect()
 }
 
-/// A number of ticks in nanoseconds, if the frequency of the clock is known.
-fn duration(profile: &Profile, ticks: u64) -> Option<u64> {
+/// A period in nanoseconds, if it is a time: of ticks, if the frequency of the clock is known.
+fn duration(profile: &Profile, period: u64) -> Option<u64> {
+    match profile.period_unit {
+        PeriodUnit::Ticks => {}
+        PeriodUnit::Nanoseconds => return Some(period),
+        PeriodUnit::Events(_) => return None,
+    }
     let frequency = profile.clock.as_ref()?.frequency.max(1);
-    let nanos = u128::from(ticks) * 1_000_000_000 / u128::from(frequency);
+    let nanos = u128::from(period) * 1_000_000_000 / u128::from(frequency);
     u64::try_from(nanos).ok()
 }
 
@@ -142,6 +147,21 @@ fn weighs_time(profile: &Profile) -> bool {
             .rows
             .iter()
             .all(|row| nanoseconds(profile, row).is_some())
+}
+
+/// The event after whose occurrences the samples were taken, if every row says how many.
+fn counted_event(profile: &Profile) -> Option<&str> {
+    let is_counted = !profile.rows.is_empty() && profile.rows.iter().all(|row| row.ticks > 0);
+    match &profile.period_unit {
+        PeriodUnit::Events(event) if is_counted && profile.unit == Unit::Samples => Some(event),
+        _ => None,
+    }
+}
+
+/// An entry's part of a sum of its row.
+fn share(of_row: u64, entry: &Entry<'_>) -> u64 {
+    let share = u128::from(of_row) * u128::from(entry.weight) / u128::from(entry.row.weight.max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
 }
 
 /// Label of a thread, for people.

@@ -4,6 +4,7 @@
 //! innermost first: `address function+offset (image)`. `inferno-collapse-perf` counts the weight of
 //! each stack; it replaces blanks in the thread's name, and cuts arguments off C++ functions.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use kymo_profile::{Frame, Profile, Thread, Unit};
@@ -98,7 +99,19 @@ fn frame_line(profile: &Profile, frame: &Frame) -> Vec<u8> {
         "" => "[unknown]",
         name => name,
     };
+    let name = not_in_brackets(name);
     format!("\t{:16x} {name}+{offset:#x} ({image})\n", frame.address).into_bytes()
+}
+
+/// A function's name that does not begin with `(`: readers take that for a process, and leave the
+/// frame out. Behind `::` stays C++'s anonymous namespace; elsewhere readers cut off what is in
+/// brackets.
+fn not_in_brackets(name: &str) -> Cow<'_, str> {
+    match name.strip_prefix('(') {
+        None => Cow::Borrowed(name),
+        Some(_) if name.starts_with("(anonymous namespace)") => Cow::Owned(format!("::{name}")),
+        Some(rest) => Cow::Owned(format!("\u{ff08}{}", rest.replacen(')', "\u{ff09}", 1))),
+    }
 }
 
 /// The text without control characters: a line's end would begin another frame.

@@ -10,7 +10,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use kymo_profile::{FrameId, Profile, Row, StackId, Unit};
 
-use super::{duration, nanoseconds, weighs_time};
+use super::{counted_event, duration, nanoseconds, weighs_time};
 use crate::proto::Message;
 
 /// Field numbers of `message Profile`.
@@ -73,13 +73,22 @@ fn message(profile: &Profile) -> Message {
         let kind = field::SAMPLE_TYPE;
         value_type(&mut message, &mut strings, kind, "cpu", "nanoseconds");
     }
+    let event = counted_event(profile);
+    if let Some(event) = event {
+        let kind = field::SAMPLE_TYPE;
+        value_type(&mut message, &mut strings, kind, event, "count");
+    }
+    let second = |row: &Row| match event {
+        Some(_) => Some(row.ticks),
+        None => weighs_time.then(|| nanoseconds(profile, row).unwrap_or(0)),
+    };
     let mut locations = Locations::default();
     for row in &profile.rows {
         sample(
             &mut message,
             profile,
             row,
-            weighs_time,
+            second(row),
             &mut strings,
             &mut locations,
         );
@@ -98,6 +107,11 @@ fn message(profile: &Profile) -> Message {
         let kind = field::PERIOD_TYPE;
         value_type(&mut message, &mut strings, kind, "cpu", "nanoseconds");
         message.unsigned(field::PERIOD, nanos);
+    }
+    if let (Some(event), Some(period)) = (event, profile.period) {
+        let kind = field::PERIOD_TYPE;
+        value_type(&mut message, &mut strings, kind, event, "count");
+        message.unsigned(field::PERIOD, period);
     }
     let comment = format!("kymo {}", env!("CARGO_PKG_VERSION"));
     message.unsigned(field::COMMENT, strings.number(&comment));
@@ -121,7 +135,7 @@ fn sample(
     message: &mut Message,
     profile: &Profile,
     row: &Row,
-    weighs_time: bool,
+    second: Option<u64>,
     strings: &mut Strings,
     locations: &mut Locations,
 ) {
@@ -142,8 +156,8 @@ fn sample(
             sample.unsigned(1, location);
         }
         sample.unsigned(2, row.weight);
-        if weighs_time {
-            sample.unsigned(2, nanoseconds(profile, row).unwrap_or(0));
+        if let Some(value) = second {
+            sample.unsigned(2, value);
         }
         for (key, text) in labels {
             sample.message(3, |label| {

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use kymo_profile::{FunctionId, Profile, StackId, Unit};
 
-use super::{Entry, by_thread, nanoseconds, thread_label, weighs_time};
+use super::{Entry, by_thread, counted_event, nanoseconds, share, thread_label, weighs_time};
 
 /// Size of the buffer before it is written, in bytes.
 const BLOCK: usize = 1 << 16;
@@ -19,7 +19,13 @@ pub(super) fn write(profile: &Profile, name: &str, out: &mut dyn Write) -> io::R
             .to_vec();
     text.extend_from_slice(env!("CARGO_PKG_VERSION").as_bytes());
     text.extend_from_slice(br#"","name":"#);
-    kymo_text::json_string(&mut text, name);
+    match counted_event(profile) {
+        // The format has no unit for them.
+        Some(event) => {
+            kymo_text::json_string(&mut text, &format!("{name} (weights are {event})"));
+        }
+        None => kymo_text::json_string(&mut text, name),
+    }
     text.extend_from_slice(br#","activeProfileIndex":0,"shared":{"frames":["#);
     let files = files(profile);
     for (place, function) in profile.functions.iter().enumerate() {
@@ -74,6 +80,8 @@ enum Weights {
     Nanoseconds,
     Bytes,
     Samples,
+    /// The occurrences of an event that a sample stands for.
+    Events,
 }
 
 impl Weights {
@@ -81,6 +89,7 @@ impl Weights {
         match profile.unit {
             Unit::Bytes => Weights::Bytes,
             _ if weighs_time(profile) => Weights::Nanoseconds,
+            _ if counted_event(profile).is_some() => Weights::Events,
             _ => Weights::Samples,
         }
     }
@@ -89,19 +98,15 @@ impl Weights {
         match self {
             Weights::Nanoseconds => "nanoseconds",
             Weights::Bytes => "bytes",
-            Weights::Samples => "none",
+            Weights::Samples | Weights::Events => "none",
         }
     }
 
     fn weight(self, profile: &Profile, entry: &Entry<'_>) -> u64 {
         match self {
             Weights::Bytes | Weights::Samples => entry.weight,
-            Weights::Nanoseconds => {
-                let nanos = nanoseconds(profile, entry.row).unwrap_or(0);
-                let share = u128::from(nanos) * u128::from(entry.weight)
-                    / u128::from(entry.row.weight.max(1));
-                share as u64
-            }
+            Weights::Nanoseconds => share(nanoseconds(profile, entry.row).unwrap_or(0), entry),
+            Weights::Events => share(entry.row.ticks, entry),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 
+use kymo::count::MAX_EVENTS;
 use kymo::vocabulary::LockKind;
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem, ValueRef};
 use kymo_machine::{CallId, Change, Doing, IrqLine, Machine, Named, Taken, ThreadId, Waker};
@@ -34,21 +35,25 @@ pub(crate) struct Timeline<C> {
     run_queues: HashMap<Option<u64>, TrackId>,
     /// The kernel's own counters, by number and CPU.
     own_counters: HashMap<(u64, u64), TrackId>,
+    /// What groups of counted events stand at, by place in the group, name and CPU.
+    group_counts: HashMap<(usize, Option<Arc<str>>, u64), TrackId>,
     /// Tracks for points of streams without a CPU.
     streams: HashMap<Arc<str>, TrackId>,
     /// Tracks of losses by stream and kind, with the end of the last loss.
     lost: HashMap<(Arc<str>, &'static str), (TrackId, u64)>,
     /// The thread that the current event woke, and the flow that ends at its runnable slice.
     woken: Option<(ThreadId, u64)>,
-    /// Origin of the timeline, from the clock's origin: negative if the trace begins earlier, else
-    /// 0.
-    base: i128,
+    /// Origin of the timeline, from the clock's origin: the trace's beginning if that is earlier,
+    /// or so much later that the format would round times; else 0. `None` until the beginning is
+    /// known.
+    base: Option<i128>,
 }
 
 impl<C: Canvas> Timeline<C> {
-    /// A timeline of a trace that begins at `begin`, in nanoseconds from the clock's origin.
-    pub(crate) fn new(begin: i128, canvas: C) -> Timeline<C> {
-        Timeline {
+    /// A timeline of a trace that begins at `begin`, in nanoseconds from the clock's origin, or
+    /// with its first item, if the packets do not say.
+    pub(crate) fn new(begin: Option<i128>, canvas: C) -> Timeline<C> {
+        let mut timeline = Timeline {
             machine: Machine::new(),
             picture: Picture::new(canvas),
             notes: Notes::default(),
@@ -59,15 +64,29 @@ impl<C: Canvas> Timeline<C> {
             counters: HashMap::new(),
             run_queues: HashMap::new(),
             own_counters: HashMap::new(),
+            group_counts: HashMap::new(),
             streams: HashMap::new(),
             lost: HashMap::new(),
             woken: None,
-            base: begin.min(0),
+            base: None,
+        };
+        if let Some(begin) = begin {
+            timeline.time(begin);
         }
+        timeline
     }
 
-    fn time(&self, nanos: i128) -> u64 {
-        u64::try_from(nanos.saturating_sub(self.base).max(0)).unwrap_or(u64::MAX)
+    fn time(&mut self, nanos: i128) -> u64 {
+        let canvas = &mut self.picture.canvas;
+        let base = *self.base.get_or_insert_with(|| {
+            let is_other = nanos < 0 || nanos > i128::from(C::EXACT);
+            let base = if is_other { nanos } else { 0 };
+            if is_other {
+                canvas.origin(base);
+            }
+            base
+        });
+        u64::try_from(nanos.saturating_sub(base).max(0)).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn add(&mut self, item: &ItemRef<'_>) -> io::Result<()> {
@@ -97,7 +116,8 @@ impl<C: Canvas> Timeline<C> {
             self.with(id, Thread::close)?;
         }
         if let Some(profile) = samples {
-            self.picture.canvas.samples(profile, self.base)?;
+            let base = self.base.unwrap_or(0);
+            self.picture.canvas.samples(profile, base)?;
         }
         self.picture.canvas.finish()?;
         Ok(self.picture.canvas)
@@ -362,6 +382,9 @@ impl<C: Canvas> Timeline<C> {
                 counter,
                 value,
             } => self.own_counter(event, cpu, counter, value)?,
+            Change::Counted { .. } | Change::GroupCounted { .. } => {
+                self.group_counts(event, cpu)?
+            }
             Change::Exec { thread, .. } => self.exec(thread, event, cpu)?,
             // Drawn as points, like unknown events.
             Change::Fault { .. }
@@ -495,6 +518,34 @@ impl<C: Canvas> Timeline<C> {
             }
         };
         self.picture.counter(track, value)
+    }
+
+    /// Draws what the group of counted events stands at on a CPU, behind the kernel's own counters.
+    fn group_counts(&mut self, event: &EventRef<'_>, cpu: u64) -> io::Result<()> {
+        let Some(ValueRef::Array(counts)) = event.field("counts") else {
+            return Ok(());
+        };
+        for (place, count) in counts.iter().take(MAX_EVENTS).enumerate() {
+            let Some(count) = count.as_u64() else {
+                continue;
+            };
+            let name = self.machine.counters().get(place).cloned().flatten();
+            let key = (place, name, cpu);
+            let track = match self.group_counts.get(&key) {
+                Some(&track) => track,
+                None => {
+                    let of = key.1.as_deref();
+                    let of = of.map_or_else(|| format!("event {place}"), str::to_owned);
+                    let rank = (1 << 34) | (place as u64) << 16 | cpu & 0xffff;
+                    let (kind, name) = (TrackKind::Counter, format!("{of}, cpu{cpu}"));
+                    let track = self.picture.in_group(Group::Counters, kind, &name, rank)?;
+                    *self.group_counts.entry(key).or_insert(track)
+                }
+            };
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.picture.counter(track, count)?;
+        }
+        Ok(())
     }
 
     /// Draws the length of a run queue as a counter, after those of programs.

@@ -12,6 +12,7 @@
 //! | priorities | the thread's `priority` | a counter |
 //! | `span_begin`, `span_end` | the thread's `spans` | a slice |
 //! | `counter` | `Counters` / its name | a counter |
+//! | `event_count`, `group_count` | `Counters` / the counted event's name and `, cpuN` | a counter |
 //! | losses, damage | `Lost` / the stream | a slice over the time in which it happened |
 //! | everything else | the thread's `events`; in an interrupt, or if no thread is known, `Kernel` / `CPU n events` | a point |
 //!
@@ -157,6 +158,11 @@ pub(crate) struct Label<'a> {
 /// Something that draws a timeline. Times are in nanoseconds and never decrease, except on tracks
 /// of losses.
 pub(crate) trait Canvas {
+    /// The last time, in nanoseconds, that readers of the format hold exactly. A trace that begins
+    /// later is drawn from its beginning on.
+    const EXACT: u64 = u64::MAX;
+    /// Notes the timeline's origin, if it is not the clock's: nanoseconds from that one.
+    fn origin(&mut self, _: i128) {}
     /// Adds a track, or renames the one with its number.
     fn track(&mut self, track: &Track<'_>) -> io::Result<()>;
     fn begin(&mut self, at: u64, track: TrackId, label: &Label<'_>) -> io::Result<()>;

@@ -129,6 +129,26 @@ const ALIASES: &[Alias] = &[
         )],
     },
     Alias {
+        name: "perf_comm",
+        events: &[
+            equivalent(
+                Understood::ThreadStateDump,
+                &[
+                    ("name", Any(&["comm"])),
+                    ("state", Nowhere),
+                    ("prio", Nowhere),
+                    ("cpu", Nowhere),
+                ],
+            ),
+            Equivalent {
+                event: Understood::ProcessName,
+                fields: &[("name", Any(&["comm"]))],
+                comms: &[],
+                same: Some(("tid", "pid")),
+            },
+        ],
+    },
+    Alias {
         name: "sched_pi_setprio",
         events: &[named(Understood::SchedPriority, TID, &["comm"])],
     },

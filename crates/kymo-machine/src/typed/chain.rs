@@ -4,7 +4,8 @@ use kymo::event::Event;
 use kymo::vocabulary::{ChainEnd, CpuMode, EventStack, Sample, StackCopy};
 use kymo_ctf::{EventRef, FieldAccess};
 
-use crate::sample::{CallChain, ChainOf, ChainPart, StackPart};
+use crate::sample::{CallChain, ChainOf, ChainPart, Period, StackPart};
+use crate::typed::Tracer;
 
 /// Fields of an event class that hold a call chain.
 #[derive(Clone, Debug)]
@@ -31,11 +32,15 @@ pub(crate) struct KymoChain {
     callchain: Option<FieldAccess>,
     /// `caller_1` and so on: a kernel in C declares its samples itself, and it has no sequences.
     callers: [Option<FieldAccess>; 8],
+    /// Whether a program recorded itself.
+    is_program: bool,
 }
 
 /// What `perf data convert --to-ctf` writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PerfChain {
+    /// What its samples count; `None` for a tracepoint, whose events are no samples.
+    unit: Option<Period>,
     ip: Option<FieldAccess>,
     tid: Option<FieldAccess>,
     period: Option<FieldAccess>,
@@ -98,11 +103,11 @@ impl ChainSource {
     /// The source in an event class of this name, whose fields and contexts the two functions find.
     pub(super) fn of(
         name: &str,
-        is_kymo: bool,
+        tracer: &Tracer,
         field: &dyn Fn(&str) -> Option<FieldAccess>,
         context: &dyn Fn([&str; 2]) -> Option<FieldAccess>,
     ) -> Option<ChainSource> {
-        if is_kymo {
+        if tracer.is_kymo {
             let is_sample = name == Sample::SCHEMA.name;
             if !is_sample && name != EventStack::SCHEMA.name {
                 return None;
@@ -123,12 +128,14 @@ impl ChainSource {
                     "caller_7", "caller_8",
                 ]
                 .map(field),
+                is_program: tracer.is_program,
             })));
         }
         let either = |name| field(name).or_else(|| context([name, name]));
         let (ip, callchain) = (either("perf_ip"), either("perf_callchain"));
         if ip.is_some() || callchain.is_some() {
             return Some(ChainSource::Perf(PerfChain {
+                unit: period_of(name),
                 ip,
                 tid: either("perf_tid"),
                 period: either("perf_period"),
@@ -151,14 +158,14 @@ impl ChainSource {
     pub(crate) fn read(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> Option<CallChain> {
         match self {
             ChainSource::Kymo(source) => source.read(event, addresses),
-            ChainSource::Perf(source) => Some(source.read(event, addresses)),
+            ChainSource::Perf(source) => source.read(event, addresses),
             ChainSource::Lttng(source) => source.read(event, addresses),
         }
     }
 }
 
 impl KymoChain {
-    /// Of a kernel in C: callers are fields, and the first that is 0 ends the chain.
+    /// Of a kernel or program in C: its fields hold the callers, up to the first that is 0.
     fn read_callers(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> CallChain {
         let value = |access: &Option<FieldAccess>| event.unsigned(access.as_ref()?);
         let fields = self.callers.iter().map_while(value);
@@ -166,30 +173,34 @@ impl KymoChain {
         addresses.extend(fields.take_while(|caller| *caller != 0));
         let is_full = self.callers.iter().flatten().count() == addresses.len() - before;
         let tid = value(&self.tid);
+        let mode = match (value(&self.mode), tid) {
+            (Some(0), _) => CpuMode::User,
+            (Some(2), _) | (None, Some(0)) => CpuMode::Idle,
+            (None, _) if self.is_program => CpuMode::User,
+            _ => CpuMode::Kernel,
+        };
+        let part = ChainPart {
+            len: addresses.len(),
+            first_is_exact: true,
+            end: match is_full {
+                true => ChainEnd::Cut,
+                false => ChainEnd::Complete,
+            },
+        };
+        let (kernel, user) = match mode {
+            CpuMode::User => (ChainPart::ABSENT, part),
+            _ => (part, ChainPart::ABSENT),
+        };
         CallChain {
             of: ChainOf::Sample {
                 period: value(&self.period).unwrap_or(0),
-                missed: value(&self.missed).unwrap_or(0),
+                unit: Period::Ticks,
+                missed: value(&self.missed),
             },
             tid,
-            mode: match tid {
-                Some(0) => CpuMode::Idle,
-                _ => CpuMode::Kernel,
-            },
-            kernel: ChainPart {
-                len: addresses.len(),
-                first_is_exact: true,
-                end: if is_full {
-                    ChainEnd::Cut
-                } else {
-                    ChainEnd::Complete
-                },
-            },
-            user: ChainPart {
-                len: 0,
-                first_is_exact: false,
-                end: ChainEnd::Absent,
-            },
+            mode,
+            kernel,
+            user,
         }
     }
 
@@ -206,7 +217,8 @@ impl KymoChain {
             Some(id) => ChainOf::EventBefore { id },
             None => ChainOf::Sample {
                 period: value(&self.period).unwrap_or(0),
-                missed: value(&self.missed).unwrap_or(0),
+                unit: Period::Ticks,
+                missed: value(&self.missed),
             },
         };
         let mode = match value(&self.mode) {
@@ -269,8 +281,28 @@ fn is_upper(address: u64) -> bool {
     address >> 63 == 1
 }
 
+/// What the periods of `perf`'s samples of this event count; `None` for a tracepoint.
+fn period_of(name: &str) -> Option<Period> {
+    match counted(name) {
+        "cpu-clock" | "task-clock" => Some(Period::Nanoseconds),
+        // `system:event`. Events of a PMU, `cpu/event=0x3c/`, and raw ones have no colon.
+        of if of.contains(':') && !of.contains('/') => None,
+        _ => Some(Period::Events),
+    }
+}
+
+/// The name of one of `perf`'s events without modifiers: `cycles` of `cycles:pp`.
+fn counted(name: &str) -> &str {
+    const MODIFIERS: &str = "ukhIGHpPSDWeb";
+    match name.rsplit_once(':') {
+        Some((event, modifiers)) if modifiers.chars().all(|of| MODIFIERS.contains(of)) => event,
+        _ => name,
+    }
+}
+
 impl PerfChain {
-    fn read(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> CallChain {
+    /// `None` for an event that has no address, as a tracepoint's `perf_ip` is 0.
+    fn read(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> Option<CallChain> {
         let value = |access: &Option<FieldAccess>| event.unsigned(access.as_ref()?);
         if let Some(callchain) = &self.callchain {
             event.append_unsigned(callchain, addresses);
@@ -287,7 +319,8 @@ impl PerfChain {
                 _ => user.push(address),
             }
         }
-        if let (true, Some(ip)) = (kernel.is_empty() && user.is_empty(), value(&self.ip)) {
+        let ip = value(&self.ip).filter(|ip| *ip != 0);
+        if let (true, Some(ip)) = (kernel.is_empty() && user.is_empty(), ip) {
             if is_upper(ip) {
                 kernel.push(ip);
             } else {
@@ -296,6 +329,10 @@ impl PerfChain {
         }
         addresses.clear();
         addresses.extend(kernel.iter().chain(&user));
+        if addresses.is_empty() && self.unit.is_none() {
+            return None;
+        }
+        let tid = value(&self.tid);
         let part = |len: usize| ChainPart {
             len,
             first_is_exact: true,
@@ -304,19 +341,23 @@ impl PerfChain {
                 _ => ChainEnd::Complete,
             },
         };
-        CallChain {
-            of: ChainOf::Sample {
-                period: value(&self.period).unwrap_or(0),
-                missed: 0,
-            },
-            tid: value(&self.tid),
+        let of = self.unit.map_or(ChainOf::This, |unit| ChainOf::Sample {
+            period: value(&self.period).unwrap_or(0),
+            unit,
+            missed: None,
+        });
+        Some(CallChain {
+            of,
+            tid,
             mode: match kernel.is_empty() {
+                // Linux's idle threads have the number 0. Their events happen all the same.
+                _ if tid == Some(0) && self.unit.is_some() => CpuMode::Idle,
                 true => CpuMode::User,
                 false => CpuMode::Kernel,
             },
             kernel: part(kernel.len()),
             user: part(user.len()),
-        }
+        })
     }
 }
 
@@ -433,7 +474,8 @@ mod tests {
             chain.of,
             ChainOf::Sample {
                 period: 250_000,
-                missed: 0
+                unit: Period::Nanoseconds,
+                missed: None
             }
         );
         assert_eq!((chain.tid, chain.mode), (Some(7), CpuMode::Kernel));

@@ -19,6 +19,7 @@ use kymo_ctf::{
 };
 
 use crate::machine::At;
+use crate::process::Mapping;
 use crate::understood::Understood;
 
 pub(crate) use chain::{ChainSource, StackSource};
@@ -61,8 +62,46 @@ pub(crate) struct Class {
     /// The thread in the event's context: the kernel's number, or else its namespace's.
     tid: Option<FieldAccess>,
     pid: Option<FieldAccess>,
+    /// LTTng's name of the thread in the event's context.
+    procname: Option<FieldAccess>,
     pub(crate) chain: Option<ChainSource>,
     pub(crate) stack: Option<Box<StackSource>>,
+    mapping: Option<MappingSource>,
+}
+
+/// Fields that say where a file was loaded.
+#[derive(Clone, Copy, Debug)]
+struct MappingSource {
+    /// The process, if it is not in the event's context.
+    pid: Option<FieldAccess>,
+    begin: FieldAccess,
+    path: FieldAccess,
+    /// Whether the address is that of the file's beginning, and not of its code.
+    is_base: bool,
+}
+
+impl MappingSource {
+    /// The source in an event class of `perf`'s or of LTTng's user space tracer.
+    fn of(name: &str, field: &dyn Fn(&str) -> Option<FieldAccess>) -> Option<MappingSource> {
+        match name {
+            "perf_mmap" | "perf_mmap2" => Some(MappingSource {
+                pid: field("pid"),
+                begin: field("start")?,
+                path: field("filename")?,
+                is_base: false,
+            }),
+            "lttng_ust_statedump:bin_info"
+            | "lttng_ust_lib:load"
+            | "lttng_ust_dl:dlopen"
+            | "lttng_ust_dl:dlmopen" => Some(MappingSource {
+                pid: None,
+                begin: field("baddr")?,
+                path: field("path")?,
+                is_base: true,
+            }),
+            _ => None,
+        }
+    }
 }
 
 /// The record's values, for a vocabulary event's view.
@@ -153,8 +192,10 @@ impl Class {
             cpu: context(["cpu_id", "perf_cpu"]).or_else(|| field("perf_cpu")),
             tid: context(["tid", "vtid"]).or_else(|| field("perf_tid")),
             pid: context(["pid", "vpid"]).or_else(|| field("perf_pid")),
-            chain: ChainSource::of(&class.name, tracer.is_kymo, &field, &context),
+            procname: context(["procname", "procname"]),
+            chain: ChainSource::of(&class.name, tracer, &field, &context),
             stack: StackSource::of(&class.name, tracer.is_kymo, &field),
+            mapping: MappingSource::of(&class.name, &field).filter(|_| !tracer.is_kymo),
         }
     }
 
@@ -170,6 +211,36 @@ impl Class {
         event.unsigned(self.tid.as_ref()?)
     }
 
+    /// Name of the thread in the event's context.
+    pub(crate) fn process_name<'e>(&self, event: &EventRef<'e>) -> Option<Cow<'e, str>> {
+        event
+            .text(self.procname.as_ref()?)
+            .filter(|name| !name.is_empty())
+    }
+
+    /// The process for which the event says where a file was loaded, and that.
+    pub(crate) fn mapping(&self, event: &EventRef<'_>) -> Option<(u64, Mapping)> {
+        let source = self.mapping.as_ref()?;
+        let pid = source.pid.as_ref().and_then(|pid| event.unsigned(pid));
+        let path = event.text(&source.path)?;
+        // Others are no files: `[vdso]`, `//anon`.
+        if !path.starts_with('/') || path.starts_with("//") {
+            return None;
+        }
+        let mapping = Mapping {
+            begin: event.unsigned(&source.begin)?,
+            is_base: source.is_base,
+            path: Arc::from(&*path),
+        };
+        Some((pid.or_else(|| self.pid(event))?, mapping))
+    }
+
+    /// Whether the events say where files were loaded.
+    #[inline]
+    pub(crate) fn has_mapping(&self) -> bool {
+        self.mapping.is_some()
+    }
+
     /// The process in the event's context.
     #[inline]
     pub(crate) fn pid(&self, event: &EventRef<'_>) -> Option<u64> {
@@ -181,6 +252,8 @@ impl Class {
 #[derive(Clone, Debug)]
 pub(crate) struct Tracer {
     pub(crate) is_kymo: bool,
+    /// Whether a program recorded itself.
+    is_program: bool,
     /// Conversion of Linux's thread states.
     states: fn(u64) -> Option<u64>,
 }
@@ -198,6 +271,7 @@ impl Tracer {
         let release = text("kernel_release").or_else(|| text("release"));
         Tracer {
             is_kymo: value("tracer_name").is_some_and(|name| name.to_string() == "kymo"),
+            is_program: text("domain") == Some("ust"),
             states: linux::states(release),
         }
     }
@@ -206,6 +280,11 @@ impl Tracer {
 /// Whether Kymo recorded the trace with this metadata.
 pub fn is_kymos(metadata: &Metadata) -> bool {
     Tracer::of(metadata).is_kymo
+}
+
+/// Whether the trace with this metadata is of programs, which recorded themselves.
+pub fn is_program(metadata: &Metadata) -> bool {
+    Tracer::of(metadata).is_program
 }
 
 /// The resolved event classes of a trace, by [`EventClass::index`].
@@ -225,8 +304,10 @@ pub(crate) fn classes(metadata: &Metadata, tracer: &Tracer) -> Box<[Class]> {
         cpu: None,
         tid: None,
         pid: None,
+        procname: None,
         chain: None,
         stack: None,
+        mapping: None,
     };
     let classes = classes.into_iter();
     classes
@@ -237,4 +318,93 @@ pub(crate) fn classes(metadata: &Metadata, tracer: &Tracer) -> Box<[Class]> {
 /// Index of a field in a declaration.
 fn place(fields: &[FieldSchema], name: &str) -> Option<usize> {
     fields.iter().position(|field| field.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kymo_ctf::{Metadata, Reader};
+
+    use crate::Machine;
+
+    /// LTTng's user space tracer says where files begin, of the process in the context.
+    #[test]
+    fn a_file_is_where_lttng_says_that_it_was_loaded() {
+        let metadata = "/* CTF 1.8 */
+            typealias integer { size = 64; align = 8; } := u64;
+            typealias integer { size = 32; align = 8; signed = true; } := i32;
+            trace { major = 1; minor = 8; byte_order = le; };
+            clock { name = c; freq = 1000000000; };
+            stream {
+              packet.context := struct { i32 cpu_id; };
+              event.header := struct { integer { size = 64; align = 8; map = clock.c.value; } t; };
+              event.context := struct { i32 _vpid; };
+            };
+            event { name = \"lttng_ust_statedump:bin_info\"; fields := struct {
+              u64 _baddr; u64 _memsz; string _path; }; };";
+        let metadata = Arc::new(Metadata::parse(metadata).unwrap());
+        let mut stream = vec![0; 4];
+        for (begin, path) in [(0x5555_0000_0000, "/bin/a"), (0x7f00_0000_0000, "[vdso]")] {
+            stream.extend(5_u64.to_le_bytes());
+            stream.extend(42_i32.to_le_bytes());
+            stream.extend([begin, 0x3000_u64].map(u64::to_le_bytes).concat());
+            stream.extend(path.bytes().chain([0]));
+        }
+        let mut reader = Reader::new([(&metadata, "s", &*stream)]);
+        let mut machine = Machine::new();
+        while let Some(item) = reader.next() {
+            machine.add(&item);
+        }
+        let wanted = crate::Mapping {
+            begin: 0x5555_0000_0000,
+            is_base: true,
+            path: Arc::from("/bin/a"),
+        };
+        assert_eq!(machine.mappings(42), [wanted]);
+    }
+
+    /// LTTng's contexts: the process of the thread, and its name.
+    #[test]
+    fn a_thread_belongs_to_the_process_of_its_context() {
+        for (pid, tid) in [("pid", "tid"), ("vpid", "vtid")] {
+            let metadata = format!(
+                "/* CTF 1.8 */
+                typealias integer {{ size = 64; align = 8; }} := u64;
+                typealias integer {{ size = 32; align = 8; signed = true; }} := i32;
+                trace {{ major = 1; minor = 8; byte_order = le; }};
+                clock {{ name = c; freq = 1000000000; }};
+                stream {{
+                  packet.context := struct {{ i32 cpu_id; }};
+                  event.header := struct {{ integer {{ size = 64; align = 8; map = clock.c.value; }} t; }};
+                  event.context := struct {{ i32 _{pid}; i32 _{tid}; string _procname; }};
+                }};
+                event {{ name = any; fields := struct {{ i32 x; }}; }};"
+            );
+            let metadata = Arc::new(Metadata::parse(&metadata).unwrap());
+            let mut stream = vec![0; 4];
+            for (pid, tid, name) in [(42, 43, "worker"), (42, 42, "server"), (0, 0, "swapper/0")] {
+                stream.extend(5_u64.to_le_bytes());
+                stream.extend([pid, tid].map(i32::to_le_bytes).concat());
+                stream.extend(name.bytes().chain([0; 5]));
+            }
+            let mut reader = Reader::new([(&metadata, "s", &*stream)]);
+            let mut machine = Machine::new();
+            while let Some(item) = reader.next() {
+                machine.add(&item);
+            }
+            let threads: Vec<_> = machine
+                .threads()
+                .iter()
+                .map(|of| (of.tid, of.pid, of.name.as_deref()))
+                .collect();
+            let wanted = [
+                (43, Some(42), Some("worker")),
+                (42, Some(42), Some("server")),
+            ];
+            assert_eq!(threads, wanted, "{pid}");
+            assert_eq!(machine.process(42).map(|name| &**name), Some("server"));
+            assert!(machine.is_foreign());
+        }
+    }
 }

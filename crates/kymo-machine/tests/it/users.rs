@@ -55,7 +55,7 @@ fn a_name_is_told_when_it_is_new() {
         let played = play(&lines);
         let told = ["one", "two"].map(|name| format!("named {what} {name}"));
         if what.starts_with("lock") {
-            // A lock's name is told each time, as its kind may differ.
+            // Each `lock_name` is a change, as the lock's kind may differ.
             assert_eq!(played.of("named").last().unwrap(), &told[1]);
         } else {
             assert_eq!(played.of("named"), told);

@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 
 use super::{Frequency, Sample};
 use crate::profile::{
-    Frame, FrameId, FunctionId, ImageId, Mode, Profile, ProfileFunction, ProfileImage, Row, Stack,
-    StackId, Thread,
+    Coverage, Frame, FrameId, FunctionId, ImageId, Mode, Profile, ProfileFunction, ProfileImage,
+    Row, Stack, StackId, Thread,
 };
 
 /// Collects samples. Memory grows with their number: 16 bytes for each, and with their distinct
@@ -107,6 +107,7 @@ impl Builder {
                     has_file: true,
                     bias: 0,
                     damage: None,
+                    coverage: Coverage::default(),
                 });
                 ImageId::next(images.len() - 1)
             })

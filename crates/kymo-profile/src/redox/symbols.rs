@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead};
 
+use kymo_symbols::{SymbolTable, text_of};
+
 use super::Problems;
 use super::line::{Lines, Malformed, hexadecimal};
 
@@ -20,6 +22,7 @@ pub struct Function {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Functions {
     by_address: Vec<Function>,
+    table: SymbolTable,
     /// Functions that were left out as they have no size.
     pub without_size: u64,
 }
@@ -30,11 +33,15 @@ impl Functions {
         let (mut by_address, others): (Vec<_>, Vec<_>) = functions
             .into_iter()
             .partition(|function| function.size > 0);
-        // Of several at one address, the last one is the longest, then the first by name.
+        // Of several with the same range, the first by name is the function's.
         by_address.sort_unstable_by(|a, b| {
-            (a.address, a.size, &b.name).cmp(&(b.address, b.size, &a.name))
+            (a.address, a.size, &a.name).cmp(&(b.address, b.size, &b.name))
         });
+        let ranges = by_address
+            .iter()
+            .map(|of| of.address..of.address.saturating_add(of.size));
         Functions {
+            table: SymbolTable::new(ranges),
             by_address,
             without_size: others.len() as u64,
         }
@@ -48,11 +55,21 @@ impl Functions {
     pub fn from_nm(text: impl BufRead, problems: &mut Problems) -> io::Result<Functions> {
         let mut lines = Lines::new(text);
         let mut functions = Vec::new();
+        let mut has_thumb = false;
         while let Some((number, line)) = lines.next_line()? {
+            has_thumb |= line
+                .as_ref()
+                .is_ok_and(|line| line.trim_ascii_end().ends_with(b" t $t"));
             match line.and_then(row) {
                 Ok(function) => functions.extend(function),
                 Err(error) => problems.add(number, error),
             }
+        }
+        if has_thumb {
+            // Bit 0 says that a function's instructions are Thumb's: they are at even addresses.
+            functions
+                .iter_mut()
+                .for_each(|of: &mut Function| of.address &= !1);
         }
         Ok(Functions::new(functions))
     }
@@ -62,12 +79,19 @@ impl Functions {
         self.by_address.is_empty()
     }
 
-    /// The last function that begins at or before the address, which may lie behind its end.
+    /// The innermost function that contains the address. If none does, the last one that begins
+    /// before the address, which lies behind its end.
     pub fn before(&self, address: u64) -> Option<&Function> {
+        if let Some(place) = self.table.at(address) {
+            return self.by_address.get(place);
+        }
         let after = self
             .by_address
             .partition_point(|function| function.address <= address);
-        self.by_address.get(after.checked_sub(1)?)
+        let last = self.by_address.get(after.checked_sub(1)?)?;
+        let same_range = |of: &Function| (of.address, of.size) < (last.address, last.size);
+        self.by_address
+            .get(self.by_address.partition_point(same_range))
     }
 }
 
@@ -91,7 +115,7 @@ fn row(line: &[u8]) -> Result<Option<Function>, Malformed> {
         (Some(size), [kind], [_, ..]) => Ok(matches!(kind, b't' | b'T').then(|| Function {
             address,
             size,
-            name: String::from_utf8_lossy(name).into_owned(),
+            name: text_of(name).into_owned(),
         })),
         _ => Err(Malformed::Symbol),
     }
@@ -118,7 +142,7 @@ mod tests {
 
     const NM: &str = "0000000000001000 0000000000000010 T first
 0000000000001020 0000000000000008 t kernel::second<(A, B)>::{closure#0}
-0000000000001020 0000000000000004 T short alias
+0000000000001020 0000000000000008 T same range
 0000000000001020 0000000000000008 T alias
 0000000000002000 0000000000000008 D data
                  U undefined
@@ -130,6 +154,25 @@ not a symbol
 0000000000004000 0000000000000010 T
 
 ";
+
+    #[test]
+    fn the_innermost_function_contains_an_address() {
+        let nm = "1000 30 T outer\n1010 10 t inner\n1030 1 T after\n2001 8 T thumb\n2000 t $t\n";
+        let functions = Functions::from_nm(nm.as_bytes(), &mut Problems::default()).unwrap();
+        for (address, name) in [
+            (0x100f, "outer"),
+            (0x1010, "inner"),
+            (0x1020, "outer"),
+            (0x1030, "after"),
+            (0x2000, "thumb"),
+        ] {
+            let found = functions.before(address).map(|function| &*function.name);
+            assert_eq!(found, Some(name), "{address:#x}");
+        }
+        let bytes = b"1000 10 T caf\xe9".as_slice();
+        let functions = Functions::from_nm(bytes, &mut Problems::default()).unwrap();
+        assert_eq!(functions.before(0x1000).unwrap().name, "caf\\xe9");
+    }
 
     #[test]
     fn functions_are_read_from_nm() {

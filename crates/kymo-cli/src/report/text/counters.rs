@@ -38,10 +38,11 @@ impl Text {
             });
             let rows: Vec<_> = rows.collect();
             let mean = number(histogram.mean.map(|mean| format!("{mean:.2}")));
-            let [p50, p99, max] = [histogram.p50, histogram.p99, histogram.max]
+            let percentiles = [histogram.p50, histogram.p90, histogram.p99, histogram.max];
+            let [p50, p90, p99, max] = percentiles
                 .map(|found| found.map_or_else(|| "-".to_owned(), |(a, b)| bounds(a, b)));
             let mut title = format!(
-                "{}: {} of {}, mean {mean}, p50 {p50}, p99 {p99}, max {max}",
+                "{}: {} of {}, mean {mean}, p50 {p50}, p90 {p90}, p99 {p99}, max {max}",
                 histogram.name,
                 count(histogram.count, "value", "values"),
                 histogram.unit,

@@ -1,12 +1,8 @@
 //! Timelines of LTTng's Linux events, and of streams without a CPU.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod decoded;
-
 use std::path::PathBuf;
 
-use decoded::{Balance, Packets};
+use crate::decoded::{Balance, Packets};
 use kymo_export::{Format, export};
 
 /// Metadata of little-endian events, packed by bytes: id, time and fields.
@@ -90,7 +86,7 @@ fn packets(
         |_| (),
     )
     .unwrap();
-    decoded::keep(&out, name);
+    crate::decoded::keep(&out, name);
     let packets = Packets::read(&std::fs::read(out).unwrap());
     Balance::check(&packets);
     (packets, folder)
@@ -211,4 +207,46 @@ fn damage_is_drawn() {
             && text.contains("channel0_0 damage"),
         "{text}"
     );
+}
+
+/// Chrome's viewer holds microseconds in floats. Those of a clock that counts from 1970 would lose
+/// up to 125 ns, so they are relative to the trace's beginning.
+#[test]
+fn times_of_1970_are_exact_in_chromes_floats() {
+    // The last trace that is drawn by its clock, the first that is not, and one of 2023.
+    let exact = 1_u64 << 52;
+    for (begin, base) in [
+        (exact, None),
+        (exact + 1, Some(exact + 1)),
+        (1_700_000_000_000_000_000, Some(1_700_000_000_000_000_000)),
+    ] {
+        let folder = std::env::temp_dir().join(format!("kymo-1970-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let folder = Folder(folder);
+        std::fs::create_dir_all(&folder.0).unwrap();
+        let mut stream = 0_u32.to_le_bytes().to_vec();
+        for time in (0..50_u32).map(|number| 137 * number) {
+            stream.push(14);
+            stream.extend([time, 70, 1500].map(u32::to_le_bytes).concat());
+        }
+        let offset = format!("offset_s = 0; offset = {begin};");
+        let metadata = METADATA.replace("offset_s = 0; offset = 0;", &offset);
+        std::fs::write(folder.0.join("metadata"), metadata).unwrap();
+        std::fs::write(folder.0.join("channel0_0"), stream).unwrap();
+        let out = folder.0.join("out.json");
+        let trace = kymo_ctf::Trace::open(&folder.0).unwrap();
+        export(&trace, Format::Chrome, &out, |_| ()).unwrap();
+        let json = std::fs::read(&out).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        let said = json["otherData"]["begin_ns"].as_str();
+        assert_eq!(said, base.map(|base| base.to_string()).as_deref());
+        let events = json["traceEvents"].as_array().unwrap().iter();
+        let points = events.filter(|event| event["ph"] == "i");
+        let times: Vec<u64> = points
+            .map(|event| (event["ts"].as_f64().unwrap() * 1000.0).round() as u64)
+            .map(|nanos| nanos + base.unwrap_or(0) - begin)
+            .collect();
+        let wanted: Vec<u64> = (0..50).map(|number| 137 * number).collect();
+        assert_eq!(times, wanted, "{begin}");
+    }
 }

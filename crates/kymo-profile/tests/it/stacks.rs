@@ -1,7 +1,5 @@
 //! Callers that are found on copies of stacks.
 
-#![allow(missing_docs, clippy::unwrap_used)]
-
 use kymo::vocabulary::{
     Address, ChainEnd, CpuMode, Pid, ProcessExec, Sample, StackCopy as Copied, Tid,
 };

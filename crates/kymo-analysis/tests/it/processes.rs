@@ -1,7 +1,5 @@
 //! The changes of a process's fork and exit.
 
-#![allow(missing_docs, clippy::unwrap_used)]
-
 use kymo::Tid;
 use kymo::vocabulary::{
     Pid, ProcessExit, ProcessFork, SwitchReason, ThreadCreate, ThreadExit, ThreadState,

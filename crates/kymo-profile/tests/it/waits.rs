@@ -1,7 +1,5 @@
 //! Time off CPU and waits for locks, of made traces.
 
-#![allow(missing_docs, clippy::unwrap_used)]
-
 use kymo::event::Event;
 use kymo::vocabulary::{
     Address, ChainEnd, EventStack, LockAcquired, LockKind, LockName, LockReleased, LockWait,
@@ -159,4 +157,21 @@ fn waits_for_locks_have_lock_waiter_owner_and_stack() {
         "lock inode;waiter waiter (2);owner owner (1);0x100 10000\n"
     );
     assert_eq!(of(1).rows, []);
+}
+
+/// A thread that slept all the time is only counted: its wait would be as wide as the trace.
+#[test]
+fn threads_that_wait_throughout_are_left_out() {
+    let mut made = Made::new("waits-throughout");
+    let idle = (0, ThreadState::Runnable, SwitchReason::Idle);
+    made.switch(0, US, idle, (5, 0));
+    let sleeps = (5, ThreadState::Sleeping, SwitchReason::Waits);
+    made.switch(0, 2 * US, sleeps, (0, 0));
+    made.switch(0, 30 * US, idle, (7, 0));
+    let sleeps = (7, ThreadState::Sleeping, SwitchReason::Waits);
+    made.switch(0, 40 * US, sleeps, (0, 0));
+    made.event(0, 100 * US, kymo::vocabulary::Mark { id: 1, value: 0 });
+    let profile = profile(&mut made, WaitKind::OffCpu, |_| true);
+    assert_eq!(profile.folded(By::Nothing), "thread (7);asleep 60000\n");
+    assert_eq!(profile.totals.throughout, 1);
 }

@@ -1,7 +1,5 @@
 //! Profiles of made traces.
 
-#![allow(missing_docs, clippy::unwrap_used)]
-
 use kymo::vocabulary::{
     Address, ChainEnd, CpuMode, EventStack, Pid, ProcessExec, ProcessFork, Sample, SwitchReason,
     ThreadName, ThreadState, Tid,
@@ -108,6 +106,8 @@ fn samples_become_stacks_and_counts() {
         Totals {
             kept: 12,
             idle: 1,
+            missed: Some(0),
+            is_sampled: true,
             events: 14,
             ..Totals::default()
         }
@@ -157,6 +157,56 @@ fn callers_can_be_fields() {
     );
     // All fields are full in one of them: there may have been more callers.
     assert_eq!((profile.totals.idle, profile.totals.cut), (1, 1));
+    // It does not count what it misses.
+    assert_eq!(
+        (profile.totals.missed, profile.totals.is_sampled),
+        (None, true)
+    );
+}
+
+/// As above, of a kernel that says what the CPU was doing.
+mod in_c_with_mode {
+    pub static EVENTS: kymo::Vocabulary = kymo::vocabulary![Sample];
+    kymo::event! {
+        /// A sample.
+        #[id(1001)]
+        pub struct Sample {
+            /// The interrupted instruction.
+            pub ip: u64,
+            /// The interrupted thread.
+            pub tid: u32,
+            /// What the CPU was doing.
+            pub mode: u8,
+            /// The caller.
+            pub caller_1: u64,
+        }
+    }
+}
+
+#[test]
+fn samples_without_sequences_have_a_mode() {
+    let mut made = Made::of("samples-fields-mode", &in_c_with_mode::EVENTS);
+    for (time, tid, mode) in [(1, 5, 0), (2, 5, 1), (3, 5, 0), (4, 6, 2)] {
+        let (ip, caller_1) = (0x8000_0000, 0x8000_0110);
+        let sample = in_c_with_mode::Sample {
+            ip,
+            tid,
+            mode,
+            caller_1,
+        };
+        made.event(0, time * US, sample);
+    }
+    for (only, kept, other_mode) in [(Only::User, 2, 1), (Only::Kernel, 1, 2)] {
+        let options = Options {
+            only,
+            ..Options::default()
+        };
+        let totals = profile(&mut made, options).totals;
+        assert_eq!(
+            (totals.kept, totals.other_mode, totals.idle),
+            (kept, other_mode, 1)
+        );
+    }
 }
 
 #[test]
@@ -211,7 +261,8 @@ fn what_is_not_in_the_rows_is_counted() {
     let totals = Totals {
         kept: 4,
         idle: 1,
-        missed: 3,
+        missed: Some(3),
+        is_sampled: true,
         lost: 7,
         cut: 1,
         untrusted: 1,
@@ -363,9 +414,9 @@ fn the_tracepoint_is_no_frame_of_its_event() {
         }]
     };
     for (of_events, stack) in [
-        (true, "samples::traced 1\n"),
+        (true, "it::samples::traced 1\n"),
         // DWARF with lines only has no modules.
-        (false, "samples::traced;context_of 1\n"),
+        (false, "it::samples::traced;context_of 1\n"),
     ] {
         let options = Options {
             of_events,

@@ -1,7 +1,5 @@
 //! Whose the counts of a trace are.
 
-#![allow(missing_docs, clippy::unwrap_used)]
-
 use kymo::event::Event;
 use kymo::vocabulary::{
     CountedEvent, EventCount, GroupCount, IrqEnter, IrqExit, SchedSwitch, SwitchReason, Syscall,

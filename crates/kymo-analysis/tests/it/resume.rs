@@ -1,7 +1,5 @@
 //! A clone of the machine resumes as the original goes on.
 
-#![allow(missing_docs, clippy::unwrap_used)]
-
 use kymo::vocabulary::{
     IrqEnter, IrqExit, LockAcquired, LockKind, LockReleased, LockWait, Object, SwitchReason,
     SyscallEnter, SyscallExit, ThreadName, ThreadState,

@@ -1,7 +1,5 @@
 //! An export that is interrupted leaves nothing that looks like a whole one.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -2,8 +2,6 @@
 //!
 //! The step `export` gives the files that these tests write to the tools themselves.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
@@ -15,8 +13,8 @@ use inferno::collapse::perf::{Folder, Options};
 use kymo_export::ProfileFormat;
 use kymo_profile::redox::{Builder, Functions, Importer, PerfScript, Problems};
 use kymo_profile::{
-    By, Frame, FrameId, FunctionId, ImageId, Mode, Profile, ProfileFunction, ProfileImage, Row,
-    Sample, Stack, StackId, Thread, Totals, Unit,
+    By, Frame, FrameId, FunctionId, ImageId, Mode, PeriodUnit, Profile, ProfileFunction,
+    ProfileImage, Row, Sample, Stack, StackId, Thread, Totals, Unit,
 };
 use serde_json::Value;
 
@@ -34,6 +32,7 @@ fn profile() -> Profile {
         has_file: true,
         bias: if is_kernel { 0x1000 } else { 0 },
         damage: None,
+        coverage: Default::default(),
     };
     let function = |name: &str, image: u32, begin| ProfileFunction {
         name: Arc::from(name),
@@ -67,6 +66,7 @@ fn profile() -> Profile {
         name: Some(Arc::from(name)),
         process: pid.map(|_| Arc::from("shell")),
         cpu: None,
+        is_foreign: false,
     };
     Profile {
         images: vec![image("kernel", true), image("/bin/my shell", false)],
@@ -119,6 +119,7 @@ fn profile() -> Profile {
         clock: Some(Arc::new(clock())),
         span_ns: Some((1_000_000_005, 1_000_004_000)),
         period: Some(1000),
+        period_unit: PeriodUnit::Ticks,
     }
 }
 
@@ -247,6 +248,19 @@ fn names_cannot_break_perf_script() {
     assert_eq!(collapsed(&script), wanted);
 }
 
+/// Readers leave out a frame that begins with a bracket, as they take it for a process.
+#[test]
+fn a_name_in_brackets_is_a_frame_of_perf_script() {
+    let mut profile = profile();
+    profile.functions[3].name = Arc::from("(anonymous namespace)::work");
+    profile.functions[0].name = Arc::from("(A, B)::trap");
+    let script = written(ProfileFormat::PerfScript, &profile, "brackets.txt");
+    let stacks = collapsed(&script);
+    let wanted = "my_worker_3;::(anonymous namespace)::work;\u{ff08}A, B\u{ff09}::trap";
+    let mut found = stacks.iter().filter(|(stack, _)| stack.starts_with(wanted));
+    assert_eq!(found.next().map(|(_, count)| *count), Some(2), "{stacks:?}");
+}
+
 #[test]
 fn speedscope_has_a_profile_for_each_thread() {
     let json: Value = serde_json::from_slice(&written(
@@ -293,6 +307,94 @@ fn speedscope_has_a_profile_for_each_thread() {
     .unwrap();
     assert_eq!(json["profiles"][0]["unit"], "none");
     assert_eq!(json["profiles"][0]["weights"], serde_json::json!([1, 1, 1]));
+}
+
+/// Firefox's weights end at the greatest number of 32 bits with a sign.
+#[test]
+fn weights_beyond_a_formats_range_are_its_greatest() {
+    let most = u64::from(i32::MAX.cast_unsigned());
+    for (weight, shown) in [
+        (most - 1, most - 1),
+        (most, most),
+        (most + 1, most),
+        (u64::MAX, most),
+    ] {
+        let mut profile = profile();
+        profile.samples.clear();
+        profile.unit = Unit::Bytes;
+        profile.rows[0].weight = weight;
+        let json = written(ProfileFormat::Firefox, &profile, "range.firefox.json");
+        let json: Value = serde_json::from_slice(&json).unwrap();
+        let threads = json["threads"].as_array().unwrap().iter();
+        let weights = threads.map(|thread| thread["samples"]["weight"][0].as_u64().unwrap());
+        assert_eq!(weights.max(), Some(shown), "{weight}");
+    }
+}
+
+/// A period of cycles is not a time.
+#[test]
+fn samples_of_an_event_weigh_what_they_count() {
+    let mut profile = profile();
+    profile.period_unit = PeriodUnit::Events(Arc::from("cycles:u"));
+    let json = |bytes: Vec<u8>| -> Value { serde_json::from_slice(&bytes).unwrap() };
+    let speedscope = json(written(
+        ProfileFormat::Speedscope,
+        &profile,
+        "cycles.speedscope.json",
+    ));
+    assert_eq!(speedscope["name"], "a \"trace\" (weights are cycles:u)");
+    assert_eq!(speedscope["profiles"][0]["unit"], "none");
+    assert_eq!(
+        speedscope["profiles"][0]["weights"],
+        serde_json::json!([1000, 1000, 1000])
+    );
+    let firefox = json(written(
+        ProfileFormat::Firefox,
+        &profile,
+        "cycles.firefox.json",
+    ));
+    assert_eq!(
+        firefox["meta"]["product"],
+        "a \"trace\" (weights are cycles:u)"
+    );
+    let threads = firefox["threads"].as_array().unwrap();
+    for thread in threads {
+        let samples = &thread["samples"];
+        assert!(
+            samples["weight"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|of| *of == 1000)
+        );
+        let deltas = samples["threadCPUDelta"].as_array().unwrap();
+        assert!(deltas.iter().all(|of| *of == 0), "{deltas:?}");
+    }
+    let bytes = written(ProfileFormat::Pprof, &profile, "cycles.pb.gz");
+    let mut message = Vec::new();
+    flate2::read::GzDecoder::new(&*bytes)
+        .read_to_end(&mut message)
+        .unwrap();
+    let message = fields(&message);
+    let all = |number| message.iter().filter(move |field| field.0 == number);
+    let strings: Vec<String> = all(6)
+        .map(|field| String::from_utf8(field.2.clone()).unwrap())
+        .collect();
+    let types: Vec<[&str; 2]> = all(1)
+        .map(|field| {
+            let fields = fields(&field.2);
+            [0, 1].map(|place| strings[fields[place].1 as usize].as_str())
+        })
+        .collect();
+    assert_eq!(types, [["samples", "count"], ["cycles:u", "count"]]);
+    let values: Vec<Vec<u64>> = all(2)
+        .map(|field| {
+            let fields = fields(&field.2);
+            let values = fields.iter().filter(|field| field.0 == 2);
+            values.map(|field| field.1).collect()
+        })
+        .collect();
+    assert_eq!(values[0], [2, 2000]);
 }
 
 /// The fields of a message: the number, and a number or bytes.

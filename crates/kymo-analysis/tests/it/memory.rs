@@ -1,7 +1,5 @@
 //! Memory does not grow with the length of the trace.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use kymo::vocabulary::{
     Address, FaultCause, Irq, IrqEnter, IrqExit, LockAcquired, LockKind, LockReleased, LockWait,
     Object, PageFault, SwitchReason, Syscall, SyscallEnter, SyscallExit, ThreadState, Tid,

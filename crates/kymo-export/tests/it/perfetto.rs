@@ -1,12 +1,8 @@
 //! The mapping to Perfetto's tracks: a small trace whose packets must equal `golden.txt`.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::Path;
 
-mod decoded;
-
-use decoded::{Balance, Packets};
+use crate::decoded::{self, Balance, Packets};
 use kymo::Text;
 use kymo::vocabulary::{
     Counter, Irq, IrqEnter, IrqExit, IrqName, LockAcquired, LockFailed, LockKind, LockName,

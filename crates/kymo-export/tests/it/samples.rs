@@ -1,12 +1,8 @@
 //! Samples in timelines, beside the events that were recorded with them.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod decoded;
-
 use std::path::PathBuf;
 
-use decoded::fields;
+use crate::decoded::{self, fields};
 use kymo::Sequence;
 use kymo::vocabulary::{
     Address, ChainEnd, CpuMode, Sample, SchedSwitch, SwitchReason, ThreadState, Tid,

@@ -1,7 +1,5 @@
 //! Who had a lock when somebody began to wait for it.
 
-#![allow(missing_docs, clippy::unwrap_used)]
-
 use kymo::vocabulary::{
     LockAcquired, LockKind, LockReleased, LockWait, Object, SwitchReason, ThreadState, Tid,
 };

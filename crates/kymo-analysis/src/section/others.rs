@@ -1,0 +1,110 @@
+//! Events that no other section uses, such as those of programs: how many there are, by process.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kymo_ctf::{EnvValue, EventRef, Metadata};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::End;
+
+/// Events of a name that no other table uses, of one process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct OtherEvents {
+    /// Their name.
+    pub name: String,
+    /// Number of the process that recorded them, if the trace says.
+    pub pid: Option<u64>,
+    /// Its name.
+    pub process: Option<String>,
+    /// Number of events.
+    pub count: u64,
+    /// Events in a second of the trace's time; `None` if it has no length.
+    pub per_second: Option<f64>,
+}
+
+/// Most combinations of an event and a process that are kept: a damaged trace must not fill memory.
+const MOST: usize = 1 << 16;
+
+/// The counts. Event classes are told apart by where their names are: these are shared.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    rows: FxHashMap<(usize, Option<u64>), Row>,
+    /// The process of which the whole trace is.
+    process: Option<(u64, Option<String>)>,
+}
+
+#[derive(Debug)]
+struct Row {
+    name: Arc<str>,
+    count: u64,
+}
+
+impl Others {
+    /// Nothing yet, of a trace with this metadata.
+    pub(crate) fn of(metadata: &Metadata) -> Others {
+        let value = |wanted: &str| {
+            let mut env = metadata.env().iter();
+            env.find(|(name, _)| name == wanted).map(|(_, value)| value)
+        };
+        let pid = match value("vpid") {
+            Some(EnvValue::Integer(pid)) => u64::try_from(*pid).ok(),
+            _ => None,
+        };
+        let name = match value("procname") {
+            Some(EnvValue::Text(name)) => Some(name.clone()),
+            _ => None,
+        };
+        Others {
+            process: pid.map(|pid| (pid, name)),
+            ..Others::default()
+        }
+    }
+
+    /// Counts an event; `pid` is that of its context.
+    pub(crate) fn add(&mut self, event: &EventRef<'_>, pid: Option<u64>) {
+        let name = &event.class().name;
+        let pid = pid.or(self.process.as_ref().map(|(pid, _)| *pid));
+        let key = (name.as_ptr().addr(), pid);
+        let has_room = self.rows.len() < MOST;
+        match self.rows.get_mut(&key) {
+            Some(row) => row.count += 1,
+            None if has_room => {
+                let name = Arc::clone(name);
+                self.rows.insert(key, Row { name, count: 1 });
+            }
+            None => {}
+        }
+    }
+
+    pub(crate) fn finish(&self, end: &End<'_>) -> Vec<OtherEvents> {
+        let mut sums: BTreeMap<(&str, Option<u64>), u64> = BTreeMap::new();
+        for ((_, pid), row) in &self.rows {
+            *sums.entry((&row.name, *pid)).or_default() += row.count;
+        }
+        let seconds = end.span() as f64 / 1e9;
+        let own = |pid: u64| match &self.process {
+            Some((of, name)) if *of == pid => name.clone(),
+            _ => None,
+        };
+        let rows = sums.into_iter().map(|((name, pid), count)| OtherEvents {
+            name: name.to_owned(),
+            pid,
+            process: pid.and_then(|pid| {
+                let name = end.machine.process(pid).map(|name| name.to_string());
+                name.or_else(|| own(pid))
+            }),
+            count,
+            per_second: (seconds > 0.0).then_some(count as f64 / seconds),
+        });
+        let mut rows: Vec<OtherEvents> = rows.collect();
+        rows.sort_by_key(|row| Reverse(row.count));
+        rows
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.rows.len()
+    }
+}

@@ -1,0 +1,9 @@
+//! The tests of this crate, one program: a file is a module of it.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod counters;
+mod locks;
+mod memory;
+mod processes;
+mod resume;

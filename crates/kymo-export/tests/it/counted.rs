@@ -1,0 +1,73 @@
+//! What a session's group of events has counted is on the timelines.
+
+use kymo::event::Event as _;
+use kymo::vocabulary::{CountedEvent, EventCount, GroupCount, Mark};
+use kymo::{Sequence, Text};
+use kymo_export::{Format, export};
+use kymo_made::{Made, US};
+use serde_json::Value;
+
+use crate::decoded::Packets;
+
+/// Two events that are counted on CPU 1, and again from zero.
+fn made(name: &str) -> Made {
+    let mut made = Made::new(name);
+    for (place, name) in [(0, "cycles"), (1, "instructions")] {
+        let name = Text::new(name);
+        let counted = CountedEvent {
+            place,
+            events: 2,
+            name,
+        };
+        made.event(1, 0, counted);
+    }
+    for (time, counts) in [(1, [10, 5]), (3, [200, 90]), (5, [450, 100])] {
+        made.event(1, time * US, Mark { id: 1, value: 0 });
+        let count = EventCount {
+            event: Mark::ID,
+            turns: 2,
+            counts: Sequence::new(&counts),
+        };
+        made.event(1, time * US, count);
+    }
+    let group = GroupCount {
+        time_enabled: 9,
+        time_running: 9,
+        counts: Sequence::new(&[500, u64::MAX]),
+    };
+    made.event(1, 9 * US, group);
+    made
+}
+
+#[test]
+fn counts_of_a_group_are_counter_tracks() {
+    let mut made = made("counted-tracks");
+    let trace = kymo_ctf::Trace::open(made.finish()).unwrap();
+    let path = std::env::temp_dir().join(format!("kymo-export-counted-{}", std::process::id()));
+    export(&trace, Format::Chrome, &path, |_| ()).unwrap();
+    let all: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let events = all["traceEvents"].as_array().unwrap().iter();
+    let drawn: Vec<_> = events
+        .filter(|event| event["ph"] == "C")
+        .map(|event| {
+            let name = event["name"].as_str().unwrap().to_owned();
+            (name, event["args"]["value"].as_i64().unwrap())
+        })
+        .collect();
+    let of = |name: &str| -> Vec<i64> {
+        let of = drawn.iter().filter(|(of, _)| of == name);
+        of.map(|(_, value)| *value).collect()
+    };
+    assert_eq!(of("cycles, cpu1"), [200, 450, 500]);
+    assert_eq!(of("instructions, cpu1"), [90, 100, i64::MAX]);
+    export(&trace, Format::Perfetto, &path, |_| ()).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    Packets::read(&bytes);
+    for name in ["cycles, cpu1", "instructions, cpu1"] {
+        let has = bytes
+            .windows(name.len())
+            .any(|part| part == name.as_bytes());
+        assert!(has, "{name}");
+    }
+}

@@ -20,7 +20,7 @@ pub const EXAMPLES: &str = "Examples:
 For the first traces of a kernel into which Kymo was put. A finding is `wrong` if the trace says
 what cannot be true, `missing` if a part of the report needs what is not recorded, and a `hint` if
 that may be intended: what the kernel does not record at all is listed there. Pages are those of the
-book, in docs/src.
+book, in docs/src. A trace without any event that is looked at gets no verdict.
 
 Exit codes: 0 nothing is wrong; 1 something is wrong; 3 the trace cannot be read, or is damaged.";
 
@@ -59,16 +59,19 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
 }
 
 fn as_json(report: &Report, diagnosis: &Diagnosis) -> String {
+    let healthy = diagnosis
+        .is_judged
+        .then(|| diagnosis.count(Severity::Wrong) == 0);
     let all = json!({
-        "type": "doctor", "healthy": diagnosis.count(Severity::Wrong) == 0,
-        "begin_ns": report.begin_ns, "end_ns": report.end_ns,
+        "type": "doctor", "healthy": healthy,
+        "zero_ns": report.zero_ns, "begin_ns": report.begin_ns, "end_ns": report.end_ns,
         "findings": diagnosis.findings, "looked_at": diagnosis.looked_at,
     });
     format!("{all}\n")
 }
 
 fn as_text(report: &Report, diagnosis: &Diagnosis) -> String {
-    let begin = report.begin_ns.unwrap_or(0);
+    let begin = report.zero_ns.unwrap_or(0);
     let findings = diagnosis.findings.iter();
     let mut lines: Vec<String> = findings.flat_map(|of| one(begin, of)).collect();
     lines.push(verdict(diagnosis));
@@ -93,6 +96,7 @@ fn verdict(diagnosis: &Diagnosis) -> String {
         ),
     };
     match number(Severity::Wrong) {
+        0 if !diagnosis.is_judged => format!("There is no verdict{rest}"),
         0 => format!("Nothing is wrong with the trace{rest}"),
         wrong => format!("{} wrong{rest}", count(wrong, "thing is", "things are")),
     }

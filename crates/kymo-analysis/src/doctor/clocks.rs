@@ -11,11 +11,11 @@ const PLAUSIBLE: std::ops::RangeInclusive<u64> = 10..=20_000_000_000;
 const ENOUGH: u64 = 100;
 
 const FREQUENCY: Remedy = Remedy {
-    text: "Give `Config::clock` the ticks per second of what `Platform::clock` returns",
+    text: "Give the session, as the clock's frequency, the ticks per second of the port's clock",
     page: "your-kernel.md#start",
 };
 const CLOCK: Remedy = Remedy {
-    text: "See that `Platform::clock` reads a counter that runs, and not a variable that is set \
+    text: "See that the port's clock reads a counter that runs, and not a variable that is set \
            later or at each timer interrupt",
     page: "your-kernel.md#the-platform",
 };

@@ -30,13 +30,19 @@ const fn page(page: &'static str) -> Remedy {
 
 const SILENT: Remedy = Remedy {
     text: "See that the places that record them are reached, and that `kymo=`, \
-           `Session::switch` or `--events` did not switch them off",
+           `--events` or the kernel itself did not switch them off",
     page: "your-kernel.md#record",
 };
 const EMPTY: Remedy = Remedy {
-    text: "See that the session is started before the kernel works, that `Platform::Local` gives \
-           the blocks of the same memory, and that the events are listed and not switched off",
+    text: "See that the session is started before the kernel works, that the port gives \
+           every CPU its blocks of the same memory, and that the events are listed and not switched \
+           off",
     page: "your-kernel.md#start",
+};
+
+const UNKNOWN: Remedy = Remedy {
+    text: "Record the vocabulary's events beside those of your own, where they say what happens",
+    page: "your-kernel.md#the-events",
 };
 
 /// Number in [`vocabulary::TYPES`] from which subjects are the recording's own, or a program's.
@@ -58,6 +64,16 @@ pub(super) fn empty(report: &Report, found: &mut Findings) {
         }
     };
     found.add(Severity::Wrong, "empty", message, None, EMPTY);
+}
+
+/// Reports a trace in which no event is one that the rules use.
+pub(super) fn unknown(report: &Report, found: &mut Findings) {
+    let message = format!(
+        "None of the {} events is one of those that are looked at: switches, wake-ups, interrupts, \
+         system calls, locks, messages, names, samples and counts",
+        report.events
+    );
+    found.add(Severity::Hint, "unknown-events", message, None, UNKNOWN);
 }
 
 /// Reports the events that never came, subject by subject.

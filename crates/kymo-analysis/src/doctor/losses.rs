@@ -11,11 +11,12 @@ use crate::section::Report;
 
 const RING: Remedy = Remedy {
     text: "Give the session more `packets`, or `names_packets` or `samples_packets`; let the host \
-           read while the kernel runs; or switch frequent events off",
+           read while the kernel runs, and free packets (`Config::consumer`; in C \
+           `.flags = KYMO_HOST_READS`); or switch frequent events off",
     page: "your-kernel.md#start",
 };
 const MISSING: Remedy = Remedy {
-    text: "Copy all stream files; and give the memory's type, and `Config::cpus`, as many CPUs as \
+    text: "Copy all stream files; and give the memory, and the session, as many CPUs as \
            record",
     page: "your-kernel.md#the-memory",
 };

@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 
 use kymo::ChannelKind;
 use kymo::event::Event as _;
-use kymo::vocabulary::{self, SchedWakeup, SchedWakeupNew};
-use kymo_ctf::{EnvValue, EventRef, ItemRef, Metadata};
-use kymo_machine::{Change, Machine, channel_of, is_kymos};
+use kymo::vocabulary::{self, SchedWakeup};
+use kymo_ctf::{EventRef, ItemRef, Metadata};
+use kymo_machine::{Change, Machine, ThreadId, channel_of, is_kymos, is_program};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -75,6 +75,8 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
     /// What the rules looked at.
     pub looked_at: Vec<Looked>,
+    /// Whether the trace has anything by which it can be judged.
+    pub is_judged: bool,
 }
 
 impl Diagnosis {
@@ -129,10 +131,20 @@ impl Findings {
     }
 }
 
+/// Who records an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Actor {
+    Thread(ThreadId),
+    /// Of an interrupt, or where the thread is not known.
+    Cpu(Option<u64>),
+}
+
 /// Events of the vocabulary in the trace, by name.
 #[derive(Debug, Default)]
 struct Counts {
     names: FxHashMap<&'static str, (u64, Place)>,
+    /// Of events that come in pairs, how often each thread, or CPU, recorded them.
+    actors: FxHashMap<(&'static str, Actor), u64>,
     /// Whether there are events of what the kernel does: others than names, samples, counts and
     /// the session's own.
     has_activity: bool,
@@ -149,6 +161,18 @@ impl Counts {
 
     fn add(&mut self, name: &'static str, place: Place) {
         self.names.entry(name).or_insert((0, place)).0 += 1;
+    }
+
+    /// Counts one of a pair.
+    fn add_of_pair(&mut self, name: &'static str, actor: Actor) {
+        *self.actors.entry((name, actor)).or_insert(0) += 1;
+    }
+
+    /// How many of these events are beyond the first of each thread or CPU: the other one of its
+    /// pair may have come before the trace, or may come behind it.
+    fn beyond_firsts(&self, name: &str) -> u64 {
+        let of = self.actors.iter().filter(|((of, _), _)| *of == name);
+        of.map(|(_, count)| count - 1).sum()
     }
 }
 
@@ -188,6 +212,8 @@ pub struct Doctor {
     /// Names of the declared events that are in the vocabulary.
     declared: Vec<&'static str>,
     counts: Counts,
+    /// Number of events that some rule may use.
+    known: u64,
     contradictions: BTreeMap<&'static str, Contradiction>,
     clocks: clocks::Clocks,
     skew: skew::Skew,
@@ -208,13 +234,13 @@ fn in_vocabulary(name: &str) -> Option<&'static str> {
 impl Doctor {
     /// Begins with a trace of this metadata.
     pub fn new(metadata: &Metadata) -> Doctor {
-        let domain = metadata.env().iter().find(|(name, _)| name == "domain");
         let classes = metadata.streams().flat_map(|of| of.events.values());
         Doctor {
             is_kymos: is_kymos(metadata),
-            is_program: domain.is_some_and(|(_, is)| *is == EnvValue::Text("ust".to_owned())),
+            is_program: is_program(metadata),
             declared: classes.filter_map(|of| in_vocabulary(&of.name)).collect(),
             counts: Counts::default(),
+            known: 0,
             contradictions: BTreeMap::new(),
             clocks: clocks::Clocks::default(),
             skew: skew::Skew::default(),
@@ -247,11 +273,13 @@ impl Doctor {
     fn event(&mut self, event: &EventRef<'_>, place: Place, machine: &Machine) {
         self.losses.add(event);
         if machine.understands(event) {
+            self.known += 1;
             for name in machine.amounts_to(event) {
-                self.counts.add(name, place);
+                self.count(name, place, machine);
             }
         } else if let Some(name) = in_vocabulary(event.name()) {
-            self.counts.add(name, place);
+            self.known += 1;
+            self.count(name, place, machine);
         }
         match channel_of(event.stream()) {
             Some(ChannelKind::Names) => {}
@@ -263,6 +291,18 @@ impl Doctor {
                 self.clocks.add(event, place);
                 self.samples.add(event, place, machine);
             }
+        }
+    }
+
+    fn count(&mut self, name: &'static str, place: Place, machine: &Machine) {
+        self.counts.add(name, place);
+        if let Some(is_cpus) = pairs::of(name) {
+            let running = place.cpu.and_then(|cpu| machine.running(cpu));
+            let actor = match running.filter(|_| !is_cpus) {
+                Some(thread) => Actor::Thread(thread),
+                None => Actor::Cpu(place.cpu),
+            };
+            self.counts.add_of_pair(name, actor);
         }
     }
 
@@ -288,7 +328,11 @@ impl Doctor {
         let looked_at = self.looked_at(report);
         if !self.counts.has_activity && report.samples.is_none() && report.counters.is_none() {
             coverage::empty(report, &mut found);
-            return diagnosis(found, looked_at);
+            return diagnosis(found, looked_at, true);
+        }
+        let is_judged = self.known > 0 || report.samples.is_some() || report.counters.is_some();
+        if !is_judged {
+            coverage::unknown(report, &mut found);
         }
         // A session that only samples or counts records no more than the lives of threads.
         let is_partial = (report.samples.is_some() || report.counters.is_some())
@@ -303,16 +347,15 @@ impl Doctor {
             if !is_partial {
                 self.switches.finish(&mut found);
             }
-            let wakeups =
-                [SchedWakeup::SCHEMA, SchedWakeupNew::SCHEMA].map(|of| self.counts.of(of.name));
-            self.wakes.finish(wakeups.iter().sum(), &mut found);
+            let wakeups = self.counts.of(SchedWakeup::SCHEMA.name);
+            self.wakes.finish(wakeups, &mut found);
             self.names.finish(report, &mut found);
         }
         if self.is_kymos && !self.is_program && !is_partial {
             self.declared.sort_unstable();
             coverage::judge(&self.counts, &self.declared, &mut found);
         }
-        diagnosis(found, looked_at)
+        diagnosis(found, looked_at, is_judged)
     }
 
     /// Adds the machine's contradictions, the first of each rule. `explained` is the number of
@@ -367,11 +410,12 @@ impl Doctor {
     }
 }
 
-fn diagnosis(mut found: Findings, looked_at: Vec<Looked>) -> Diagnosis {
+fn diagnosis(mut found: Findings, looked_at: Vec<Looked>, is_judged: bool) -> Diagnosis {
     found.list.sort_by_key(|finding| finding.severity);
     Diagnosis {
         findings: found.list,
         looked_at,
+        is_judged,
     }
 }
 
@@ -386,7 +430,7 @@ fn remedy_of(rule: &str) -> Remedy {
     let (text, page) = match rule {
         "switch-chain" | "one-cpu" => (
             "Record `sched_switch` at every switch, just before the stacks change places, with \
-             the thread that really leaves; and see that `Platform::Local` gives this CPU's blocks",
+             the thread that really leaves; and see that the port gives this CPU's blocks",
             "your-kernel.md#record",
         ),
         "after-end" => (
@@ -414,7 +458,7 @@ fn remedy_of(rule: &str) -> Remedy {
             "recipes.md#thread-0-is-the-idle-thread",
         ),
         _ => (
-            "See that `Platform::clock` reads a clock that never steps back, the same on all CPUs, \
+            "See that the port reads a clock that never steps back, the same on all CPUs, \
              at the time of the event; on 32 bits, that its halves belong together",
             "your-kernel.md#the-platform",
         ),

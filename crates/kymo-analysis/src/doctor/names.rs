@@ -8,15 +8,15 @@ use crate::section::Report;
 
 const THREAD: Remedy = Remedy {
     text: "Record `thread_name` where a thread is created, and `thread_state` in \
-           `Platform::dump_state` for those that exist already",
+           the port's `dump_state` for those that exist already",
     page: "events.md#thread_name",
 };
 const IRQ: Remedy = Remedy {
-    text: "Record `irq_name` where a handler is registered, or in `Platform::dump_state`",
+    text: "Record `irq_name` where a handler is registered, or in the port's `dump_state`",
     page: "events.md#irq_name",
 };
 const CALL: Remedy = Remedy {
-    text: "Record `syscall_name` for each call in `Platform::dump_state`",
+    text: "Record `syscall_name` for each call in the port's `dump_state`",
     page: "events.md#syscall_name",
 };
 const LOCK: Remedy = Remedy {

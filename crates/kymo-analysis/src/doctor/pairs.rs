@@ -79,6 +79,13 @@ const PAIRS: &[(&str, &str, Severity)] = &[
     ),
 ];
 
+/// Whether an event is one of a pair, and then whether each CPU has its own, and not each thread.
+pub(super) fn of(name: &str) -> Option<bool> {
+    let mut pairs = PAIRS.iter();
+    let (begin, ..) = pairs.find(|(begin, end, _)| [*begin, *end].contains(&name))?;
+    Some([IrqEnter::SCHEMA.name, SchedEnter::SCHEMA.name].contains(begin))
+}
+
 /// Linux's calls that end in the call that a signal has interrupted.
 const RETURNS: [&str; 2] = ["rt_sigreturn", "sigreturn"];
 
@@ -173,16 +180,17 @@ impl Pairs {
 
     pub(super) fn finish(&self, counts: &Counts, report: &Report, found: &mut Findings) {
         let cpus = report.cpus.len() as u64;
-        let threads = report.threads.len() as u64;
         let mut alone: Vec<&str> = Vec::new();
         for &(begin, end, severity) in PAIRS {
-            // As many may be open when the trace begins or ends.
-            let open = cpus.max(threads).max(1);
             let (came, never) = match (counts.of(begin), counts.of(end)) {
-                (begins, 0) if begins > open => (begin, end),
-                (0, ends) if ends > open => (end, begin),
+                (1.., 0) => (begin, end),
+                (0, 1..) => (end, begin),
                 _ => continue,
             };
+            // One of each thread may be open when the trace begins or ends, and one inside of it.
+            if counts.beyond_firsts(came) < 2 {
+                continue;
+            }
             alone.push(begin);
             let message = format!(
                 "{came} came {}, but {never} never did",

@@ -14,7 +14,8 @@ const ENOUGH: u64 = 20;
 const ADDRESSES: usize = 1 << 10;
 
 const FRAMES: Remedy = Remedy {
-    text: "Build the kernel with frame pointers (`-C force-frame-pointers=yes`), its assembly \
+    text: "Build the kernel with frame pointers (`-C force-frame-pointers=yes`, or \
+           `-fno-omit-frame-pointer` in C), its assembly \
            too, and see that the unwinder gets the right bounds of stacks and code",
     page: "flame-graphs.md#in-your-own-kernel",
 };
@@ -29,7 +30,7 @@ const MASKED: Remedy = Remedy {
     page: "flame-graphs.md#drivers-and-what-they-can-see",
 };
 const COUNT: Remedy = Remedy {
-    text: "See that `Platform::counting` gives a PMU that this machine has, with enough counters \
+    text: "See that the port gives a PMU that this machine has, with enough counters \
            for the group, and that the kernel may use it",
     page: "counting.md#in-a-kernel-of-your-own",
 };

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::{Findings, Place, Remedy, Severity, times};
 
 const CLOCKS: Remedy = Remedy {
-    text: "Let `Platform::clock` read one clock for all CPUs, or set the clocks of the CPUs to \
+    text: "Let the port's clock be one clock for all CPUs, or set the clocks of the CPUs to \
            each other at boot; and record a switch before another CPU can take the thread",
     page: "your-kernel.md#the-platform",
 };

@@ -11,7 +11,7 @@ const ENOUGH: u64 = 10;
 
 const SWITCH: Remedy = Remedy {
     text: "Record `sched_switch` just before the stacks change places, list it in the vocabulary, \
-           and see that `Platform::Local` gives each CPU its own blocks",
+           and see that the port gives each CPU its own blocks",
     page: "your-kernel.md#record",
 };
 const IDLE: Remedy = Remedy {

@@ -20,13 +20,34 @@ const STATE: Remedy = Remedy {
     page: "events.md#sched_switch",
 };
 
-/// How a thread came to run again after it had waited.
+/// How the waits of a thread ended.
 #[derive(Debug)]
 struct Thread {
-    /// Without a wake-up.
+    /// It ran without a wake-up since the wait began.
     alone: u64,
     woken: u64,
+    /// The first end without a wake-up.
     first: Place,
+}
+
+impl Thread {
+    /// Whether some way in which it is woken is not recorded. Clocks of CPUs that differ may hide
+    /// single wake-ups.
+    fn lacks_wakeups(&self) -> bool {
+        self.alone > 1 && self.alone > self.woken / 8
+    }
+
+    /// How often it ran without a wake-up.
+    fn told(&self, tid: u64) -> String {
+        match self.woken {
+            0 => format!("thread {tid} {}", times(self.alone)),
+            woken => format!(
+                "thread {tid} {} of {}",
+                self.alone,
+                times(self.alone + woken)
+            ),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -47,7 +68,13 @@ impl Wakes {
                 now: Doing::Running(_),
                 ..
             } => (thread, true),
-            Change::WakeLatency { thread, .. } => (thread, false),
+            // Not a thread that was created and is woken for its first time.
+            Change::Doing {
+                thread,
+                was: Doing::Blocked(_) | Doing::Sleeping,
+                now: Doing::Runnable,
+                ..
+            } => (thread, false),
             Change::Wakeup { waited, .. } => {
                 self.count += 1;
                 self.waited += u64::from(waited);
@@ -64,6 +91,9 @@ impl Wakes {
             woken: 0,
             first: place,
         });
+        if is_alone && of.alone == 0 {
+            of.first = place;
+        }
         match is_alone {
             true => of.alone += 1,
             false => of.woken += 1,
@@ -75,10 +105,9 @@ impl Wakes {
         self.count
     }
 
-    /// `recorded` is the number of events of wake-ups.
+    /// `recorded` is the number of wake-ups of threads that are not new.
     pub(super) fn finish(&self, recorded: u64, found: &mut Findings) {
         let alone: u64 = self.threads.values().map(|of| of.alone).sum();
-        let never = |of: &&Thread| of.woken == 0 && of.alone > 1;
         if recorded == 0 && alone > 0 {
             let threads = self.threads.values().filter(|of| of.alone > 0);
             let first = threads.map(|of| of.first).min_by_key(|of| of.time);
@@ -90,14 +119,12 @@ impl Wakes {
         } else if let Some(first) = self
             .threads
             .values()
-            .filter(never)
+            .filter(|of| of.lacks_wakeups())
             .map(|of| of.first)
             .min_by_key(|of| of.time)
         {
-            let threads = self.threads.iter().filter(|(_, of)| never(of));
-            let threads: Vec<String> = threads
-                .map(|(tid, of)| format!("thread {tid} {}", times(of.alone)))
-                .collect();
+            let threads = self.threads.iter().filter(|(_, of)| of.lacks_wakeups());
+            let threads: Vec<String> = threads.map(|(tid, of)| of.told(*tid)).collect();
             let message = format!(
                 "No wake-up is recorded of threads that waited and ran again: {}",
                 list(&threads)

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kymo_capture::receive::{self, Ending, Line, Options};
+use kymo_ctf::{Consequence, ItemRef, Trace};
 
 use crate::exit::{Code, Usage};
 use crate::output::create_directory;
@@ -164,6 +165,32 @@ fn serial(argument: &Path) -> Result<Line<'_>, Usage> {
     }
 }
 
+/// Why a trace cannot be read to its end, if so: frames do not tell what a kernel has not declared.
+fn damage(out: &Path) -> Option<String> {
+    let out_name = out.display();
+    let trace = match Trace::open(out) {
+        Ok(trace) => trace,
+        Err(error) => {
+            return Some(format!(
+                "the declarations in {out_name} are incomplete: {error}"
+            ));
+        }
+    };
+    let map = trace.map();
+    if let Some(error) = map.failed().first() {
+        return Some(error.to_string());
+    }
+    let mut reader = map.read();
+    while let Some(item) = reader.next() {
+        if let ItemRef::Problem(problem) = item
+            && problem.consequence != Consequence::Clamped
+        {
+            return Some(format!("{out_name} cannot be read whole: {problem}"));
+        }
+    }
+    None
+}
+
 /// Records over the line; `None` if none is given.
 pub fn run(
     lines: &Lines,
@@ -196,6 +223,14 @@ pub fn run(
     for sentence in summary::faults(&received) {
         message!("kymo: {sentence}");
     }
+    let damage = if received.no_metadata {
+        None
+    } else {
+        damage(out)
+    };
+    if let Some(damage) = &damage {
+        message!("kymo: {damage}.");
+    }
     if received.closed.is_none() {
         message!(
             "kymo: the kernel did not send the end of its trace; the trace holds what had arrived."
@@ -208,7 +243,7 @@ pub fn run(
     }
     Ok(Some(match ending {
         Ending::TimeLimit | Ending::Failed(_) => Code::Findings,
-        _ if received.is_whole() => Code::Ok,
+        _ if received.is_whole() && damage.is_none() => Code::Ok,
         _ => Code::Findings,
     }))
 }

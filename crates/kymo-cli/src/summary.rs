@@ -1,8 +1,8 @@
 //! The final messages of record, attach and recover.
 
 use kymo::ring::reader::Losses;
-use kymo_capture::Summary;
 use kymo_capture::framed::Received;
+use kymo_capture::{ChannelSummary, Summary};
 
 /// A number with commas between the thousands.
 pub fn thousands(number: u64) -> String {
@@ -28,7 +28,7 @@ pub fn missing_events(number: u64) -> String {
     let events = count(number, "event is", "events are");
     format!(
         "{events} missing that the kernel counted until its session ended; a stream file may be \
-         missing or incomplete, or CPUs without a ring recorded them"
+         missing or incomplete"
     )
 }
 
@@ -56,7 +56,11 @@ pub fn sentences(summary: &Summary) -> String {
                 losses.overwritten,
                 "overwritten by newer ones before they were read",
             ),
-            (losses.dropped, "dropped because the ring was full"),
+            (
+                losses.dropped.saturating_sub(losses.without_ring),
+                "dropped because the ring was full",
+            ),
+            (losses.without_ring, "of CPUs that have no ring"),
             (losses.unreadable, "after a hole or damage in a packet"),
         ] {
             if number > 0 {
@@ -94,6 +98,22 @@ pub fn sentences(summary: &Summary) -> String {
         if number > 0 {
             text.push_str(&format!("\n  {}", count(number, one, several)));
         }
+    }
+    let is_full = |channel: &ChannelSummary| {
+        let Losses {
+            dropped,
+            without_ring,
+            too_large,
+            ..
+        } = channel.losses;
+        channel.drops_unasked && dropped > without_ring.saturating_add(too_large)
+    };
+    if summary.channels.iter().any(is_full) {
+        text.push_str(
+            "\n  full rings do not wait for the host in this session: have it free their packets \
+             (Config::consumer; in C .flags = KYMO_HOST_READS), or keep the newest events \
+             (--rolling)",
+        );
     }
     text
 }
@@ -193,6 +213,51 @@ fn cpus(summary: &Summary) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use kymo::ChannelKind;
+
+    use super::*;
+
+    /// The summary distinguishes a ring that stays full, one that the host emptied too slowly, and a
+    /// CPU that has none.
+    #[test]
+    fn dropped_events_have_their_cause() {
+        let told = |drops_unasked, dropped, without_ring| {
+            let losses = Losses {
+                dropped,
+                without_ring,
+                ..Losses::default()
+            };
+            let channel = ChannelSummary {
+                kind: ChannelKind::Events,
+                cpu: 0,
+                events: 10,
+                losses,
+                drops_unasked,
+                lost_before: 0,
+            };
+            let channels = vec![channel];
+            super::sentences(&Summary { channels })
+        };
+        let full = "events_0: 5 dropped because the ring was full";
+        let flag = "KYMO_HOST_READS";
+        let text = told(true, 5, 0);
+        assert!(text.contains(full) && text.contains(flag), "{text}");
+        let text = told(false, 5, 0);
+        assert!(text.contains(full) && !text.contains(flag), "{text}");
+        let text = told(true, 7, 7);
+        assert!(
+            text.contains("events_0: 7 of CPUs that have no ring"),
+            "{text}"
+        );
+        assert!(!text.contains("full"), "{text}");
+        let text = told(true, 12, 7);
+        assert!(
+            text.contains(&format!("{full}, 7 of CPUs that have no ring")),
+            "{text}"
+        );
+        assert!(text.contains("12 lost") && text.contains(flag), "{text}");
+    }
+
     #[test]
     fn thousands_have_commas() {
         assert_eq!(

@@ -106,6 +106,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         let what = "--smp, --append and --deterministic are about a machine; add --kernel";
         return Err(Usage(what.to_owned()).into());
     }
+    if arguments.pid.contains(&0) {
+        // To the kernel, 0 is the process that asks.
+        let what = "-p takes the numbers of processes, and 0 is none; write them as ps shows them";
+        return Err(Usage(what.to_owned()).into());
+    }
     if arguments.pid.is_empty()
         && !arguments.all_cpus
         && arguments.cpus.is_none()

@@ -5,6 +5,8 @@ mod count;
 mod json;
 mod owned;
 mod plan;
+#[cfg(test)]
+mod tests;
 mod text;
 mod time;
 mod wall;

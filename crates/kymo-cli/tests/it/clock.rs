@@ -1,13 +1,9 @@
 //! Clocks that step back, as report and check show them.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod run;
-
+use crate::run::printed;
 use kymo::ChannelKind;
 use kymo::vocabulary::{ClockBack, ClockStep, Mark, SessionEnd};
 use kymo_made::{Made, US};
-use run::printed;
 
 /// A trace of four events and its session's end, on two CPUs.
 fn trace(name: &str, add: impl Fn(&mut Made)) -> Made {

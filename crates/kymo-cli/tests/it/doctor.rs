@@ -1,12 +1,9 @@
 //! `kymo doctor` on traces with one mistake each, and on one without.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod run;
-
 use std::fs;
 use std::path::Path;
 
+use crate::run::{kymo, printed};
 use kymo::vocabulary::{
     Address, ChainEnd, CountedEvent, CpuMode, GroupCount, IrqEnter, IrqExit, IrqName, LockAcquired,
     LockKind, LockName, LockReleased, Mark, Object, PipeWrite, Sample, SessionEnd, SwitchReason,
@@ -14,7 +11,6 @@ use kymo::vocabulary::{
 };
 use kymo::{Irq, Sequence, Text};
 use kymo_made::{MS, Made, US};
-use run::{kymo, printed};
 use serde_json::Value;
 
 const WAITS: (ThreadState, SwitchReason) = (ThreadState::Blocked, SwitchReason::Waits);
@@ -136,7 +132,7 @@ fn examined(trace: &Path) -> (Option<i32>, Value) {
 /// The findings but for the list of what was not recorded: severity, rule, message, and the time
 /// since the trace began in microseconds with the CPU.
 fn findings(all: &Value) -> Vec<[String; 4]> {
-    let begin = all["begin_ns"].as_i64().unwrap_or(0);
+    let begin = all["zero_ns"].as_i64().unwrap_or(0);
     let of = |finding: &Value| {
         let text = |key: &str| finding[key].as_str().unwrap().to_owned();
         let place = finding["time_ns"].as_i64().map_or(String::new(), |time| {

@@ -1,7 +1,5 @@
 //! Versions, completions, manual pages and the progress bar.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::process::{Command, Output};
 
 fn kymo(arguments: &[&str]) -> Output {

@@ -1,9 +1,6 @@
 //! Processes that fork, execute and exit, wake-ups whose waker is not known, idle threads and run
 //! queues: what `kymo report` and `kymo check` make of them.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod run;
-
+use crate::run::kymo;
 use kymo::Text;
 use kymo::vocabulary::{
     Cpu, Irq, IrqEnter, IrqExit, Pid, ProcessExec, ProcessExit, ProcessFork, RunQueue,
@@ -11,7 +8,6 @@ use kymo::vocabulary::{
     ThreadName, ThreadState, ThreadStateDump, ThreadSuspend, Tid,
 };
 use kymo_made::{MS, Made};
-use run::kymo;
 use serde_json::{Value, json};
 
 const WAITS: (ThreadState, SwitchReason) = (ThreadState::Blocked, SwitchReason::Waits);

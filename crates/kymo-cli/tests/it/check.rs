@@ -1,7 +1,5 @@
 //! Tests `kymo check --expect` on traces with known events.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::Path;
 use std::process::Command;
 

@@ -1,7 +1,5 @@
 //! `kymo import redox`, on the command itself.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};

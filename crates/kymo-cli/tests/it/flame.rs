@@ -1,21 +1,18 @@
 //! Tests `kymo flame` on traces with known samples and waits.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod run;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::run::{kymo, printed};
 use kymo::event::Event;
 use kymo::vocabulary::{
-    Address, ChainEnd, Cpu, CpuMode, EventStack, PageFault, Pid, ProcessExec, Sample, SchedSwitch,
-    SwitchReason, ThreadName, ThreadState, ThreadStateDump, Tid,
+    Address, ChainEnd, Cpu, CpuMode, EventStack, LockAcquired, LockKind, LockReleased, Object,
+    PageFault, Pid, ProcessExec, Sample, SchedSwitch, SwitchReason, ThreadName, ThreadState,
+    ThreadStateDump, Tid,
 };
 use kymo::{ChannelKind, Sequence, Text};
 use kymo_made::{MS, Made, US};
 use kymo_symbols::CodeMap;
-use run::{kymo, printed};
 
 /// This test's own program stands for the kernel.
 fn elf() -> PathBuf {
@@ -118,7 +115,7 @@ fn stacks_have_names_and_everything_is_accounted_for() {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     assert_eq!(
         text,
-        "flame::outermost_function 10\nflame::outermost_function;flame::innermost_function 30\n"
+        "it::flame::outermost_function 10\nit::flame::outermost_function;it::flame::innermost_function 30\n"
     );
     assert_eq!(output.status.code(), Some(0));
     let messages = errors(&output);
@@ -128,7 +125,8 @@ fn stacks_have_names_and_everything_is_accounted_for() {
         [
             "kymo: 40 samples kept.",
             "kymo: 4 samples of idle CPUs left out (--include-idle keeps them).",
-            "kymo: 3 missed: due, but the machine could not be interrupted.",
+            "kymo: 3 missed, 6.4 % of those due: the CPU could not be interrupted when they were due; \
+             a lower rate, or samples by NMI, miss fewer.",
             "kymo: 2 lost: the trace had no room.",
         ]
     );
@@ -139,18 +137,18 @@ fn stacks_have_names_and_everything_is_accounted_for() {
     };
     assert_eq!(
         folded(&["--by=thread"]),
-        "reader (5);flame::outermost_function;flame::innermost_function 30\n\
-         writer (6);flame::outermost_function 10\n"
+        "reader (5);it::flame::outermost_function;it::flame::innermost_function 30\n\
+         writer (6);it::flame::outermost_function 10\n"
     );
     assert_eq!(
         folded(&["--thread=writer"]),
-        "flame::outermost_function 10\n"
+        "it::flame::outermost_function 10\n"
     );
-    assert_eq!(folded(&["--cpu=1"]), "flame::outermost_function 10\n");
+    assert_eq!(folded(&["--cpu=1"]), "it::flame::outermost_function 10\n");
     let first_ten = folded(&["--to=1.9ms", "--cpu=0"]);
     assert_eq!(
         first_ten,
-        "flame::outermost_function;flame::innermost_function 10\n"
+        "it::flame::outermost_function;it::flame::innermost_function 10\n"
     );
     assert!(folded(&["--include-idle"]).contains(
         " 4
@@ -178,7 +176,8 @@ fn the_report_counts_the_samples_of_each_thread() {
     let table = text.split_once("\nSamples: ").unwrap().1;
     assert_eq!(
         table,
-        "46. 3 could not be taken. kymo hot and kymo flame show the functions.\n\n\
+        "46; 3 missed, 6.1 % of those due: the CPU could not be interrupted when they were due; a \
+         lower rate, or samples by NMI, miss fewer. kymo hot and kymo flame show the functions.\n\n\
          thread       samples  of busy CPUs  in a program  in the kernel\n\
          reader (5)        31         73.8%             1             30\n\
          writer (6)        10         23.8%             0             10\n\
@@ -198,8 +197,8 @@ fn the_graph_has_the_kept_samples_at_its_root() {
     let svg = std::fs::read_to_string(&out).unwrap();
     for text in [
         "<title>all (40 samples, 100%)</title>",
-        "<title>flame::innermost_function (30 samples, 75.00%)</title>",
-        "40 samples kept; 4 idle left out; 3 missed; 2 lost",
+        "<title>it::flame::innermost_function (30 samples, 75.00%)</title>",
+        "40 samples kept; 4 idle left out; 3 missed (6.4 %); 2 lost",
     ] {
         assert!(svg.contains(text), "{text}");
     }
@@ -241,7 +240,7 @@ fn a_missing_image_is_named() {
     assert!(
         errors(&output).contains("functions of 1 program (/bin/worker) are shown as addresses")
     );
-    let named = "flame::innermost_function 1\n";
+    let named = "it::flame::innermost_function 1\n";
     let elf = elf().display().to_string();
     for option in [
         format!("--image={elf}"),
@@ -303,7 +302,7 @@ fn functions_of_libraries_are_found_where_they_were_loaded() {
     let output = kymo(&["flame", "--format=folded"], trace);
     assert_eq!(
         String::from_utf8(output.stdout.clone()).unwrap(),
-        "0x1233;flame::outermost_function;flame::innermost_function 1\n",
+        "0x1233;it::flame::outermost_function;it::flame::innermost_function 1\n",
         "{}",
         errors(&output)
     );
@@ -324,7 +323,7 @@ fn functions_of_libraries_are_found_where_they_were_loaded() {
     for option in [images, image] {
         assert_eq!(
             printed(&["flame", "--format=folded", &option], trace).1,
-            "0x1233;flame::outermost_function;flame::innermost_function 1\n",
+            "0x1233;it::flame::outermost_function;it::flame::innermost_function 1\n",
             "{option}"
         );
     }
@@ -350,7 +349,10 @@ fn the_recorded_kernel_is_found_and_compared() {
     };
     let output = note("null");
     let text = String::from_utf8(output.stdout.clone()).unwrap();
-    assert!(text.contains("flame::innermost_function 30\n"), "{text}");
+    assert!(
+        text.contains("it::flame::innermost_function 30\n"),
+        "{text}"
+    );
     assert!(!errors(&output).contains("build id"));
     let bytes = std::fs::read(elf()).unwrap();
     if kymo_symbols::Image::parse(&bytes)
@@ -392,7 +394,59 @@ fn blocked_time_and_locks_are_drawn_in_nanoseconds() {
     assert!(svg.contains("<title>asleep (2,000,000 ns, 100.00%)</title>"));
     let output = kymo(&["flame", "--locks"], trace);
     assert_eq!(output.status.code(), Some(3));
-    assert!(errors(&output).contains("no thread waits for a lock in "));
+    let message = errors(&output);
+    assert!(
+        message.contains("has no events of locks; record the events lock_*"),
+        "{message}"
+    );
+}
+
+/// Threads that wait all the time are told and not drawn; those that remain are readable.
+#[test]
+fn threads_that_wait_throughout_are_told() {
+    let mut made = Made::new("flame-throughout");
+    let idle = (0, ThreadState::Runnable, SwitchReason::Idle);
+    let sleeps = |tid| (tid, ThreadState::Sleeping, SwitchReason::Waits);
+    for (tid, begin) in [(5, 1), (6, 2), (7, 30)] {
+        made.switch(0, begin * MS, idle, (tid, 0));
+        made.switch(0, begin * MS + US, sleeps(tid), (0, 0));
+    }
+    made.event(0, 60 * MS, kymo::vocabulary::Mark { id: 1, value: 0 });
+    let trace = made.finish();
+    let output = kymo(&["flame", "--off-cpu"], trace);
+    let message = errors(&output);
+    assert!(
+        message.contains("2 threads that waited all the time are left out"),
+        "{message}"
+    );
+    let svg = String::from_utf8(output.stdout).unwrap();
+    assert!(svg.contains("truncate_text_right = true"));
+    assert!(svg.contains("thread (7)") && !svg.contains("thread (5)"));
+}
+
+/// What is recorded is not asked for: nobody had to wait.
+#[test]
+fn a_trace_without_waits_says_what_it_has() {
+    let mut made = Made::new("flame-no-waits");
+    let (lock, kind, contended) = (Object(7), LockKind::Mutex, false);
+    let idle = (0, ThreadState::Runnable, SwitchReason::Idle);
+    made.switch(0, 0, idle, (5, 0));
+    let acquired = LockAcquired {
+        lock,
+        kind,
+        contended,
+    };
+    made.event(0, MS, acquired);
+    made.event(0, 2 * MS, LockReleased { lock, kind });
+    let trace = made.finish();
+    for (option, sentence) in [
+        ("--locks", "which has 2 events of locks"),
+        ("--off-cpu", "which has 1 switch"),
+    ] {
+        let message = errors(&kymo(&["flame", option], trace));
+        assert!(message.contains(sentence), "{message}");
+        assert!(!message.contains("record the events"), "{message}");
+    }
 }
 
 #[test]
@@ -413,7 +467,7 @@ fn a_difference_names_before_and_after() {
     // 10 of 40 were 20 of 80, and are 10.
     for text in [
         "<title>all (80 samples, 100%)</title>",
-        "<title>flame::innermost_function (40 samples, 50.00%; +50.00%)</title>",
+        "<title>it::flame::innermost_function (40 samples, 50.00%; +50.00%)</title>",
         "width: after (",
         "red: more than before (",
     ] {
@@ -444,9 +498,12 @@ fn chains_of_an_event_are_drawn() {
     let folded = |event: &str| printed(&["flame", "--format=folded", &kernel(), event], trace).1;
     assert_eq!(
         folded("--event=page_fault"),
-        "flame::outermost_function 1\n"
+        "it::flame::outermost_function 1\n"
     );
-    assert_eq!(folded("--event=sched_*"), "flame::innermost_function 1\n");
+    assert_eq!(
+        folded("--event=sched_*"),
+        "it::flame::innermost_function 1\n"
+    );
 }
 
 /// `kymo hot`: 30 of 40 samples are in the innermost function, all 40 in or below the outermost.
@@ -459,20 +516,23 @@ fn shares_of_functions_and_lines_have_an_interval() {
     assert_eq!(
         text,
         "  self  95 %            total    samples  function\n \
-         75.0%  59.8-85.8%      75.0%         30  flame::innermost_function\n \
-         25.0%  14.2-40.2%     100.0%         10  flame::outermost_function\n"
+         75.0%  59.8-85.8%      75.0%         30  it::flame::innermost_function\n \
+         25.0%  14.2-40.2%     100.0%         10  it::flame::outermost_function\n"
     );
     let (_, lines) = printed(&["hot", "--by=line", &kernel()], trace);
     let hottest = lines.lines().nth(1).unwrap();
-    assert!(hottest.contains("tests/flame.rs:"), "{lines}");
+    assert!(hottest.contains("tests/it/flame.rs:"), "{lines}");
     assert!(
-        hottest.contains("  flame::innermost_function  | fn innermost_function("),
+        hottest.contains("  it::flame::innermost_function  | fn innermost_function("),
         "{lines}"
     );
     let (_, json) = printed(&["hot", "--json", "--thread=writer", &kernel()], trace);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["samples"], 10);
-    assert_eq!(json["places"][0]["function"], "flame::outermost_function");
+    assert_eq!(
+        json["places"][0]["function"],
+        "it::flame::outermost_function"
+    );
     assert_eq!(json["places"][0]["self"]["share"], 1.0);
     let (_, first) = printed(&["hot", "--top=1", &kernel()], trace);
     assert!(
@@ -577,7 +637,7 @@ fn every_format_has_the_kept_samples() {
     assert!(script.starts_with(first), "{script}");
     let paragraph = |name| script.matches(&format!("\n\n{name} ")).count();
     assert_eq!((paragraph("reader"), paragraph("writer")), (29, 10));
-    let stack = " flame::innermost_function+0x0 ([kernel])\n\tffffffff";
+    let stack = " it::flame::innermost_function+0x0 ([kernel])\n\tffffffff";
     assert!(script.contains(stack), "{script}");
     let json = |format| -> serde_json::Value { serde_json::from_slice(&written(format)).unwrap() };
     let samples = |list: &serde_json::Value, of: &str| -> Vec<usize> {
@@ -635,11 +695,74 @@ fn timelines_have_the_samples() {
     };
     let innermost = samples
         .iter()
-        .filter(|sample| name(sample) == "flame::innermost_function");
+        .filter(|sample| name(sample) == "it::flame::innermost_function");
     assert_eq!(innermost.count(), 30);
     let perfetto = exported("perfetto");
-    let name = b"flame::innermost_function";
+    let name = b"it::flame::innermost_function";
     assert!(perfetto.windows(name.len()).any(|part| part == name));
+}
+
+/// A program's own start is no frame that failed a check.
+#[test]
+fn chains_that_may_lack_callers_are_told() {
+    let mut made = Made::with_samples("flame-start");
+    let user = Sample {
+        mode: CpuMode::User,
+        kernel_callers: 0,
+        kernel_end: ChainEnd::Absent,
+        user_end: ChainEnd::NotCode,
+        ..sample(5, &[0x4000], 0x4100)
+    };
+    made.event(0, MS, user);
+    let output = kymo(&["flame"], made.finish());
+    let message = errors(&output);
+    let sentence = "kymo: callers may be missing in 1 call chain: the chain ends where a program \
+                    begins, or at a frame that failed a check.\n";
+    assert!(message.contains(sentence), "{message}");
+    let svg = String::from_utf8(output.stdout).unwrap();
+    assert!(svg.contains("; 1 call chains may lack callers"), "{svg}");
+}
+
+/// What a kernel declares that does not count what it misses.
+mod uncounted {
+    pub static EVENTS: kymo::Vocabulary = kymo::vocabulary![Sample];
+    kymo::event! {
+        /// A sample.
+        #[id(1000)]
+        pub struct Sample {
+            /// The interrupted instruction.
+            pub ip: u64,
+            /// The interrupted thread.
+            pub tid: u32,
+        }
+    }
+}
+
+#[test]
+fn what_was_missed_may_not_be_known() {
+    let mut made = Made::of("flame-uncounted", &uncounted::EVENTS);
+    made.event(0, MS, uncounted::Sample { ip: BASE, tid: 5 });
+    let trace = made.finish();
+    let sentence = "the trace does not say whether samples were missed";
+    for verb in ["hot", "flame"] {
+        let messages = errors(&kymo(&[verb], trace));
+        assert!(
+            messages.contains(&format!("kymo: {sentence}.\n")),
+            "{messages}"
+        );
+    }
+    let svg = printed(&["flame"], trace).1;
+    assert!(
+        svg.contains("1 sample kept; missed: not known; none lost"),
+        "{svg}"
+    );
+    let report = printed(&["report"], trace).1;
+    assert!(
+        report.contains(&format!("\nSamples: 1; {sentence}. ")),
+        "{report}"
+    );
+    let hot = printed(&["hot", "--json"], trace).1;
+    assert!(hot.contains("\"missed\":null"), "{hot}");
 }
 
 /// A trace that Linux's perf recorded: nearly all of the program's time is in one function, which

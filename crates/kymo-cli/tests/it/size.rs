@@ -1,13 +1,9 @@
 //! `kymo size`, on the command itself.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod run;
-
 use std::path::Path;
 use std::process::Command;
 
-use run::{kymo, printed};
+use crate::run::{kymo, printed};
 
 /// A program with symbols.
 fn program() -> &'static Path {

@@ -1,19 +1,15 @@
 //! Tests `kymo dump` with selections: the selected events, and messages for invalid selections.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod run;
-
 use std::path::Path;
 use std::process::Output;
 
+use crate::run::kymo;
 use kymo::Text;
 use kymo::vocabulary::{
     Irq, IrqEnter, LockKind, LockWait, Mark, Object, SchedEnter, SwitchReason, Syscall,
     SyscallEnter, ThreadName, ThreadState, Tid,
 };
 use kymo_made::{MS, Made};
-use run::kymo;
 use serde_json::Value;
 
 fn dump(arguments: &[&str], trace: &Path) -> Output {

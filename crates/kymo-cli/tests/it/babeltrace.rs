@@ -1,16 +1,9 @@
 //! Compares the lines of `kymo dump --format babeltrace` with babeltrace2's.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-#[path = "../../kymo-ctf/tests/conformance/case.rs"]
-#[allow(dead_code)]
-mod case;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The conformance set.
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kymo-ctf/tests/data");
+use kymo_made::case;
 
 /// Time zones, given to both programs.
 const ZONES: [&str; 2] = ["UTC", "Asia/Kolkata"];
@@ -64,7 +57,7 @@ impl Drop for Folder {
 #[ignore = "needs babeltrace2: cargo xtask test runs it"]
 fn lines_of_the_conformance_set_are_the_same() {
     let (mut compared, mut wrong) = (0, Vec::new());
-    let gaps = std::fs::read_to_string(Path::new(DATA).join("known-gaps.txt")).unwrap();
+    let gaps = std::fs::read_to_string(case::folder().join("known-gaps.txt")).unwrap();
     let is_gap = |name: &str| {
         gaps.lines()
             .any(|line| line.split('#').next().unwrap_or_default().trim() == name)

@@ -1,7 +1,4 @@
 //! `kymo record` of what a kernel sends: over a pseudo-terminal, in an RTT up-buffer, in a file.
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -49,6 +46,11 @@ impl Kernel {
 
     /// What the kernel sends.
     fn sent(&self) -> Vec<u8> {
+        self.sent_with(&self.channel("metadata"))
+    }
+
+    /// What it would send with these declarations.
+    fn sent_with(&self, metadata: &[u8]) -> Vec<u8> {
         let mut sender = Sender::new(Bytes(Vec::new()), WhenFull::Drop, 500);
         sender
             .open(Open {
@@ -57,7 +59,11 @@ impl Kernel {
             })
             .unwrap();
         for (number, name) in FILES.into_iter().enumerate() {
-            sender.data(number as u32, &self.channel(name)).unwrap();
+            let bytes = match number {
+                0 => metadata.to_vec(),
+                _ => self.channel(name),
+            };
+            sender.data(number as u32, &bytes).unwrap();
         }
         sender.close(&Diagnostics::default()).unwrap();
         sender.into_sink().0
@@ -145,6 +151,28 @@ fn a_file_that_a_kernel_wrote_is_read() {
         message.contains("bytes in 1 place were damaged"),
         "{message}"
     );
+}
+
+/// All frames have arrived, and the trace cannot be read: the kernel has not declared everything.
+#[test]
+fn declarations_that_are_incomplete_are_told() {
+    let kernel = Kernel::new("undeclared");
+    let metadata = kernel.channel("metadata");
+    let all = std::str::from_utf8(&metadata).unwrap();
+    let switch = all.find("\"sched_switch\"").unwrap();
+    let event = all[..switch].rfind("event {").unwrap();
+    let file = kernel.folder.join("sent");
+    for (cut, sentence) in [
+        (switch, "the declarations in "),
+        (event, " cannot be read whole: "),
+    ] {
+        fs::write(&file, kernel.sent_with(&metadata[..cut])).unwrap();
+        let _ = fs::remove_dir_all(kernel.path("out"));
+        let output = kernel.record(&["--file", text(&file)]).output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains(sentence), "{message}");
+        assert_eq!(output.status.code(), Some(1), "{message}");
+    }
 }
 
 #[test]

@@ -2,14 +2,10 @@
 //! order of its instrumentation of sched, irq, syscalls and state dump): `kymo report` interprets
 //! them according to the kernel's release, and `kymo export` agrees.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
-
-mod run;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use run::kymo;
+use crate::run::kymo;
 use serde_json::{Value, json};
 
 const MS: u64 = 1_000_000;
@@ -267,13 +263,12 @@ fn threads_of_every_kernel_release_do_what_they_did() {
             .map(|column| thread[column].clone())
         };
         // Preempted from 7 to 9 ms; waits from 12 ms.
-        let begin = MS;
         let shell = [
             json!("bash"),
             json!(9 * MS),
             json!(2 * MS),
             json!(2 * MS),
-            json!(begin),
+            json!(0),
             json!("blocked"),
         ];
         assert_eq!(of(100), shell, "{}", states.release);

@@ -1,12 +1,9 @@
 //! Tests `kymo report` on traces with known results.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod run;
-
 use std::path::Path;
 use std::process::Command;
 
+use crate::run::kymo;
 use kymo::Text;
 use kymo::vocabulary::{
     Address, Cpu, FaultCause, IpcPath, IpcReceive, IpcSend, Irq, IrqEnter, IrqExit, IrqName,
@@ -16,7 +13,6 @@ use kymo::vocabulary::{
     ThreadSuspend, Tid,
 };
 use kymo_made::{MS, Made, US};
-use run::kymo;
 use serde_json::{Value, json};
 
 fn report(made: &mut Made) -> Value {
@@ -170,9 +166,9 @@ fn a_wait_of_5_ms_for_a_lock_is_told_with_its_owner() {
 #[test]
 fn a_cpus_time_is_busy_idle_or_unknown() {
     let report = report(&mut contended("cpu"));
-    // Nothing is known before the first switch; thread 3 is idle because it left the CPU as idle.
+    // Thread 3 is idle because it left the CPU as idle.
     let expected = json!([{
-        "cpu": 0, "busy_ns": 10 * MS, "idle_ns": MS, "unknown_ns": MS, "interrupts_ns": 0, "switches": 6,
+        "cpu": 0, "busy_ns": 10 * MS, "idle_ns": MS, "unknown_ns": 0, "interrupts_ns": 0, "switches": 6,
     }]);
     assert_eq!(report["cpus"], expected);
     assert_eq!(thread(&report, 3)["idle"], true);
@@ -278,7 +274,7 @@ fn an_interrupt_of_200_us_is_told_and_nesting_is_taken_apart() {
     );
     assert_eq!(report["cpus"][0]["interrupts_ns"], 220 * US);
     let share = disk["share_percent"].as_f64().unwrap();
-    assert!((share - 190.0 * 100.0 / 2020.0).abs() < 1e-9, "{share}");
+    assert!((share - 190.0 * 100.0 / 1020.0).abs() < 1e-9, "{share}");
 }
 
 #[test]
@@ -1003,7 +999,7 @@ fn text_has_the_tables_that_the_trace_has_events_for() {
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(
         text.starts_with(
-            "18 events in 12.00 ms, none lost.\nClock kymo: 1,000,000,000 ticks per \
+            "18 events in 11.00 ms, none lost.\nClock kymo: 1,000,000,000 ticks per \
             second. Different times on one CPU are at least 100,000 ticks apart, and no two"
         ),
         "{text}"
@@ -1032,13 +1028,55 @@ fn text_has_the_tables_that_the_trace_has_events_for() {
     }
 }
 
+/// An empty packet long before the first event is no part of the time that a trace covers.
+#[test]
+fn a_trace_begins_with_its_first_event() {
+    for lost in [0, 5] {
+        let mut made = Made::new("begin");
+        let begin = 6_600_000 * MS;
+        made.lose(0, lost, begin);
+        made.switch(0, begin + MS, by(3, IDLE), (11, 1));
+        made.switch(0, begin + 5 * MS, by(11, WAITS), (3, 0));
+        made.switch(0, begin + 9 * MS, by(3, IDLE), (11, 1));
+        let all = report(&mut made);
+        assert_eq!(
+            [&all["begin_ns"], &all["end_ns"]],
+            [&json!(begin + MS), &json!(begin + 9 * MS)]
+        );
+        let cpu = &all["cpus"][0];
+        let parts = ["busy_ns", "idle_ns", "unknown_ns"].map(|part| &cpu[part]);
+        assert_eq!(parts, [&json!(4 * MS), &json!(4 * MS), &json!(0)]);
+        let output = kymo(&["report"], made.finish());
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.starts_with("3 events in 8.000 ms"), "{text}");
+        // Points in time are counted from the same beginning everywhere.
+        let trace = made.finish();
+        let first = |arguments: &[&str]| {
+            let output = kymo(arguments, trace);
+            let text = String::from_utf8(output.stdout).unwrap();
+            let mut lines = text.lines().map(str::to_owned);
+            lines.find(|line| line.contains("sched_switch")).unwrap()
+        };
+        assert!(
+            first(&["dump"]).contains(" 0.001000000"),
+            "{}",
+            first(&["dump"])
+        );
+        let second = first(&["dump", "--from=0.002"]);
+        assert!(second.contains(" 0.005000000"), "{second}");
+    }
+}
+
 /// Tables of which every cell is unknown are left out, and the report says why there are none.
 #[test]
 fn a_trace_without_events_for_a_table_says_so() {
     let mut made = Made::new("no-table");
     made.event(0, MS, kymo::vocabulary::SchedEnter {});
     let text = String::from_utf8(kymo(&["report"], made.finish()).stdout).unwrap();
-    assert!(text.contains("\nNo table: no event is about"), "{text}");
+    assert!(
+        text.contains("\nNo table of what a kernel does: no event is about"),
+        "{text}"
+    );
     assert!(!text.contains("CPUs"), "{text}");
 }
 

@@ -1,18 +1,14 @@
 //! Tests what `kymo flame`, `hot` and `export` say of damaged traces and of options that they
 //! cannot use.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod run;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::run::kymo;
 use kymo::vocabulary::{Address, ChainEnd, CpuMode, Sample};
 use kymo::{Sequence, Tid};
 use kymo_made::{Made, US};
-use run::kymo;
 
 /// A trace with 200 samples of thread 5 in its program, on CPU 0.
 fn made(name: &str) -> Made {

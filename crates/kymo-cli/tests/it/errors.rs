@@ -1,7 +1,5 @@
 //! Messages for unusable inputs: one line with the error and advice.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -211,7 +209,7 @@ fn memory_and_kernels() {
     assert!(!Path::new(&out).exists(), "nothing is left behind");
 }
 
-/// tests/select.rs has further invalid selections.
+/// select.rs has further invalid selections.
 #[test]
 fn what_has_no_code_sizes() {
     let folder = Folder::new("size");

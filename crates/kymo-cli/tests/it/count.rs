@@ -1,8 +1,5 @@
 //! `kymo count`, on the command itself.
 
-#![cfg(target_os = "linux")]
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Output, Stdio};
@@ -489,6 +486,16 @@ fn what_cannot_be_counted_is_refused_in_a_sentence() {
     for (arguments, status, words) in [
         (&[][..], 2, nothing),
         (&["-e", "page-faults"], 2, nothing),
+        (
+            &["-p", "0"],
+            2,
+            "-p takes the numbers of processes, and 0 is none",
+        ),
+        (
+            &["-p", "1,0"],
+            2,
+            "-p takes the numbers of processes, and 0 is none",
+        ),
         (
             &["-e", "cylces", "--", "true"],
             2,

@@ -1,7 +1,5 @@
 //! Tests `kymo lint` as a user runs it.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::path::PathBuf;
 use std::process::Command;
 

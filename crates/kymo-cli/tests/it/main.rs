@@ -1,0 +1,29 @@
+//! The tests of this crate, one program: a file is a module of it.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod babeltrace;
+mod check;
+mod clock;
+mod command;
+mod convert;
+#[cfg(target_os = "linux")]
+mod count;
+mod doctor;
+mod doctor_hooks;
+mod errors;
+mod export;
+mod flame;
+mod flame_errors;
+mod import;
+mod life;
+#[cfg(target_os = "linux")]
+mod lines;
+mod lint;
+mod linux;
+mod missing;
+mod perf;
+mod report;
+mod run;
+mod select;
+mod size;

@@ -155,7 +155,7 @@ fn a_users_own_qemu_command_is_recorded() {
     assert!(
         String::from_utf8(output.stderr)
             .unwrap()
-            .contains("powered off")
+            .contains("the machine ended; ")
     );
     assert!(babeltrace::compare(&out).0 >= 20_000);
 }

@@ -82,7 +82,7 @@ fn both_ways_out_of_the_machine_give_the_same_events() {
         let (trace, text) = recorded(name, words, options, 0);
         let (memory, syscall) = (trace.join("memory"), trace.join("syscall"));
         assert!(
-            text.contains("the machine powered off; ") && text.contains("no event lost"),
+            text.contains("the machine ended; ") && text.contains("no event lost"),
             "{text}"
         );
         let (seen, marks) = events(&memory);
@@ -110,17 +110,12 @@ fn both_ways_out_of_the_demo_give_the_same_events() {
     for arch in &ARCHES {
         let demo = arch.kernel();
         for (name, options, append, ended) in [
-            (
-                "demo-both",
-                &[][..],
-                "workload=all rounds=30",
-                "powered off",
-            ),
+            ("demo-both", &[][..], "workload=all rounds=30", "ended; "),
             (
                 "demo-both-rolling",
                 &["--rolling", "--events", "sched_*,irq_*"],
                 "workload=all rounds=30",
-                "powered off",
+                "ended; ",
             ),
             (
                 "demo-both-duration",
@@ -265,7 +260,7 @@ fn a_guest_that_does_not_answer_is_told_of() {
 
     let (trace, text) = recorded("noclose", "noclose", &["--via", "syscall"], 1);
     assert!(
-        text.contains("the machine powered off; ")
+        text.contains("the machine ended; ")
             && text.contains("ended before the guest had sent everything"),
         "{text}"
     );

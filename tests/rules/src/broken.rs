@@ -9,7 +9,6 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use kymo_mistakes::list::{self, Mistake};
-use kymo_mistakes::root;
 use kymo_mistakes::sandbox::{Outcome, Program, Sandbox};
 
 use crate::rows::{Checked, must_be_held, step};
@@ -120,12 +119,6 @@ fn how(mistake: &Mistake, checked: &Checked) -> Result<Run> {
     how_in(file, function).with_context(|| format!("no way to run the tests of {file}"))
 }
 
-/// Whether all files of a crate's tests are modules of one program, `it`.
-fn is_one_program(package: &str) -> bool {
-    let main = format!("crates/{package}/tests/main.rs");
-    root().join(main).is_file()
-}
-
 fn how_in(file: &str, function: &str) -> Option<Run> {
     let path = file.strip_suffix(".rs")?;
     if let Some(rest) = path.strip_prefix("tests/e2e/tests/") {
@@ -134,7 +127,8 @@ fn how_in(file: &str, function: &str) -> Option<Run> {
     }
     let parts: Vec<&str> = path.split('/').collect();
     let (package, file, name) = match parts[..] {
-        ["crates", package, "tests", file] if is_one_program(package) => (
+        // The files of a crate's tests are modules of one program.
+        ["crates", package, "tests", "it", file] => (
             package.to_owned(),
             Some("it"),
             format!("{file}::{function}"),
@@ -318,11 +312,11 @@ mod tests {
             test("kymo", None, true, "models", "session::models::a")
         );
         assert_eq!(
-            how_in("crates/kymo-cli/tests/dump.rs", "a"),
-            test("kymo-cli", Some("dump"), false, "dev", "a")
+            how_in("crates/kymo-hosted/tests/restart.rs", "a"),
+            test("kymo-hosted", Some("restart"), false, "dev", "a")
         );
         assert_eq!(
-            how_in("crates/kymo-ctf/tests/streams.rs", "a"),
+            how_in("crates/kymo-ctf/tests/it/streams.rs", "a"),
             test("kymo-ctf", Some("it"), false, "dev", "streams::a")
         );
         assert_eq!(

@@ -43,14 +43,14 @@ fn sizes_add_up_and_are_under_crate_and_module() {
     if let Some(wanted) = text_size() {
         assert_eq!(total, wanted);
     }
-    let bytes = |stack: &str| {
-        lines
-            .iter()
-            .find(|(name, _)| *name == stack)
-            .map(|line| line.1)
+    let bytes = |of: fn(&str) -> bool| -> u64 {
+        let found = lines.iter().filter(|(name, _)| of(name));
+        found.map(|line| line.1).sum()
     };
-    assert!(bytes("kymo;size;run").is_some_and(|bytes| bytes > 100));
-    assert!(bytes("[not in a symbol]").is_some_and(|bytes| bytes < total / 5));
+    // Which functions of the module are inlined is the compiler's choice.
+    assert!(bytes(|stack| stack.starts_with("kymo;size;")) > 100);
+    let rest = bytes(|stack| stack == "[not in a symbol]");
+    assert!((1..total / 5).contains(&rest), "{rest} of {total}");
     let message = String::from_utf8(kymo(&["size"], program()).stderr).unwrap();
     assert!(
         message.starts_with("kymo: ") && message.ends_with(" not in a symbol.\n"),

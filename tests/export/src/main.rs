@@ -82,17 +82,8 @@ fn run(arguments: Arguments) -> Result<()> {
 /// Checks the Perfetto files of the tests of kymo-export, whose traces have losses, ends of all
 /// kinds, and Linux's events.
 fn of_the_tests(python: &Path, folder: &Path) -> Result<()> {
-    let mut tests = cargo(&[
-        "test",
-        "-p",
-        "kymo-export",
-        "--test",
-        "perfetto",
-        "--test",
-        "other_tracers",
-        "--test",
-        "samples",
-    ]);
+    let mut tests = cargo(&["test", "-p", "kymo-export", "--test", "it", "--"]);
+    tests.args(["perfetto::", "other_tracers::", "samples::", "counted::"]);
     run_command(tests.env("KYMO_EXPORTED", folder))?;
     let mut files: Vec<PathBuf> = fs::read_dir(folder)?
         .map(|entry| entry.map(|entry| entry.path()))

@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         fs::remove_dir_all(folder).context("what was written before cannot be removed")?;
     }
     fs::create_dir_all(folder)?;
-    let mut tests = cargo(&["test", "-p", "kymo-export", "--test", "profiles"]);
+    let mut tests = cargo(&["test", "-p", "kymo-export", "--test", "it", "profiles::"]);
     run_command(tests.env("KYMO_PROFILES", folder))?;
     schemas(arguments)?;
     let graph = size_graph(arguments)?;

@@ -83,7 +83,8 @@ fn compare_counts(trace: &Path, console: &str) {
         assert_eq!(count("sched_wakeup", tid), wakeups, "{name}");
     }
     let [cycles] = printed(console, "cycles");
-    let [begin, end] = ["begin_ns", "end_ns"].map(|time| report[time].as_u64().unwrap());
+    // The schedule begins with the recording, not with its first event.
+    let [begin, end] = ["zero_ns", "end_ns"].map(|time| report[time].as_u64().unwrap());
     assert_eq!(end - begin, cycles * CYCLE);
     let [interrupts] = printed(console, "interrupts");
     let [creations] = printed(console, "creations");

@@ -90,7 +90,7 @@ const BITS: [&str; 5] = ["type", "length", "byte-order", "bit-order", "alignment
 type Maker = fn(&mut Classes, Object) -> Checked<Made>;
 
 /// Every type of field class.
-const TYPES: [(&str, Maker); 18] = [
+const TYPES: [(&str, Maker); 22] = [
     ("fixed-length-bit-array", |_, object| bit_array(object)),
     ("fixed-length-bit-map", |_, object| bit_map(object)),
     ("fixed-length-boolean", |_, object| boolean(object)),
@@ -107,6 +107,19 @@ const TYPES: [(&str, Maker); 18] = [
         variable_integer(object, false)
     }),
     ("variable-length-signed-integer", |_, object| {
+        variable_integer(object, true)
+    }),
+    // Of drafts, whose integers had no labels.
+    ("fixed-length-unsigned-enumeration", |_, object| {
+        fixed_integer(object, false)
+    }),
+    ("fixed-length-signed-enumeration", |_, object| {
+        fixed_integer(object, true)
+    }),
+    ("variable-length-unsigned-enumeration", |_, object| {
+        variable_integer(object, false)
+    }),
+    ("variable-length-signed-enumeration", |_, object| {
         variable_integer(object, true)
     }),
     ("null-terminated-string", |_, object| {

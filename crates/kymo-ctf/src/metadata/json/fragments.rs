@@ -94,13 +94,15 @@ struct Trace {
 }
 
 /// Properties of data stream classes.
-const OF_DATA_STREAM_CLASSES: [&str; 9] = [
+const OF_DATA_STREAM_CLASSES: [&str; 10] = [
     "type",
     "id",
     "namespace",
     "name",
     "uid",
     "default-clock-class-id",
+    // Of drafts.
+    "default-clock-class-name",
     "packet-context-field-class",
     "event-record-header-field-class",
     "event-record-common-context-field-class",
@@ -192,8 +194,15 @@ impl Fragments {
             "uid",
             "environment",
             "packet-header-field-class",
+            // Of drafts.
+            "uuid",
         ];
         let object = object.known(&known)?;
+        if let Some(node) = object.get("uuid") {
+            let uuid = uuid(node)?;
+            let preamble = self.preamble.get_or_insert(Preamble { uuid: None });
+            preamble.uuid.get_or_insert(uuid);
+        }
         let class = TraceClass {
             name: object.text("name")?,
             namespace: object.text("namespace")?,
@@ -271,16 +280,21 @@ impl Fragments {
             "precision",
             "accuracy",
             "description",
+            // Of drafts.
+            "offset",
+            "origin-is-unix-epoch",
+            "uuid",
         ];
         let object = object.known(&known)?;
-        let id = object.need_text("id")?;
+        let is_draft = object.get("id").is_none() && object.get("name").is_some();
+        let id = object.need_text(if is_draft { "name" } else { "id" })?;
         if self
             .clock_ids
             .insert(id.to_owned(), self.clocks.len())
             .is_some()
         {
             return wrong(
-                object.need("id")?,
+                object.need(if is_draft { "name" } else { "id" })?,
                 format!("there are two clock classes with id `{id}`"),
             );
         }
@@ -299,7 +313,12 @@ impl Fragments {
             clock.origin = clock_origin(origin)?;
             clock.absolute = clock.origin.is_none();
         }
-        if let Some(offset) = object.get("offset-from-origin") {
+        if is_draft {
+            // The Unix epoch was the origin, unless said otherwise.
+            let is_epoch = object.get("origin-is-unix-epoch");
+            clock.absolute = is_epoch.is_none_or(|node| !matches!(node.value, Json::Bool(false)));
+        }
+        if let Some(offset) = object.either("offset-from-origin", "offset") {
             let offset =
                 Object::new(offset, "`offset-from-origin`")?.only(&["seconds", "cycles"])?;
             if let Some(seconds) = offset.get("seconds") {
@@ -362,7 +381,7 @@ impl Fragments {
                 format!("there are two data stream classes with id {id}"),
             ));
         }
-        let clock = match object.get("default-clock-class-id") {
+        let clock = match object.either("default-clock-class-id", "default-clock-class-name") {
             None => None,
             Some(node) => {
                 let id = text(node, "`default-clock-class-id`")?;

@@ -1,24 +1,31 @@
-//! Field locations: `{"origin": .., "path": [..]}`.
+//! Field locations: `{"origin": .., "path": [..]}`; in drafts of CTF 2, a path that begins with the
+//! origin: `["event-record-payload", ..]`.
 
 use std::sync::Arc;
 
 use super::Checked;
 use super::classes::MAX_DEPTH;
 use super::object::{Object, list, one_of, wrong};
-use super::syntax::Json;
+use super::syntax::{Json, Node};
 use crate::class::{FieldLocation, Origin, Scope};
 
 /// Reads the property `name` of `object` as a field location.
 pub(super) fn location(object: &Object, name: &str) -> Checked<FieldLocation> {
     let node = object.need(name)?;
-    let location = Object::new(node, "a field location")?.only(&["origin", "path"])?;
     let origins = Scope::ALL.map(|scope| (scope.json(), scope));
-    let origin = location
-        .get("origin")
-        .map(|node| one_of(node, "`origin`", &origins))
-        .transpose()?;
-    let path = location.need("path")?;
-    let elements = list(path, "a location's `path`")?;
+    let (origin, path, elements) = if let Json::List(elements) = &node.value {
+        let (origin, rest) = of_draft(elements);
+        (origin.unwrap_or(Origin::Nearest), node, rest)
+    } else {
+        let location = Object::new(node, "a field location")?.only(&["origin", "path"])?;
+        let origin = location
+            .get("origin")
+            .map(|node| one_of(node, "`origin`", &origins))
+            .transpose()?;
+        let path = location.need("path")?;
+        let elements = list(path, "a location's `path`")?;
+        (origin.map_or(Origin::Here, Origin::Scope), path, elements)
+    };
     let (mut names, mut visited): (Vec<Option<Arc<str>>>, Vec<_>) = Default::default();
     for element in elements {
         match &element.value {
@@ -36,7 +43,7 @@ pub(super) fn location(object: &Object, name: &str) -> Checked<FieldLocation> {
                 }
                 names.pop();
             }
-            Json::Null if origin.is_none() => names.push(None),
+            Json::Null if origin == Origin::Here => names.push(None),
             Json::Null => {
                 return wrong(
                     element,
@@ -67,6 +74,18 @@ pub(super) fn location(object: &Object, name: &str) -> Checked<FieldLocation> {
     Ok(FieldLocation {
         visited,
         json: true,
-        ..FieldLocation::new(origin.map_or(Origin::Here, Origin::Scope), names, node.at)
+        ..FieldLocation::new(origin, names, node.at)
     })
+}
+
+/// Origin, if the first element names one, and path of a draft's location.
+fn of_draft(elements: &[Node]) -> (Option<Origin>, &[Node]) {
+    let Some((Json::Text(first), rest)) = elements
+        .split_first()
+        .map(|(first, rest)| (&first.value, rest))
+    else {
+        return (None, elements);
+    };
+    let scope = Scope::ALL.into_iter().find(|scope| scope.json() == first);
+    scope.map_or((None, elements), |scope| (Some(Origin::Scope(scope)), rest))
 }

@@ -10,6 +10,9 @@ use crate::class::attribute::{AttributeValue, Attributes};
 use crate::class::wide_int::WideInt;
 use crate::error::{MetadataError, Position};
 
+/// What drafts of CTF 2 called `attributes`.
+const USER_ATTRIBUTES: &str = "user-attributes";
+
 /// A JSON object and its description for messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Object<'a> {
@@ -155,8 +158,10 @@ impl<'a> Object<'a> {
     /// change the meaning of the rest, and none is supported.
     pub(super) fn known(self, known: &[&str]) -> Checked<Self> {
         let beyond = |name: &Name| {
-            matches!(name.text.as_str(), "attributes" | "extensions")
-                || known.contains(&name.text.as_str())
+            matches!(
+                name.text.as_str(),
+                "attributes" | "extensions" | USER_ATTRIBUTES
+            ) || known.contains(&name.text.as_str())
         };
         match self.properties.iter().find(|(name, _)| !beyond(name)) {
             Some((name, _)) => Err(MetadataError::new(
@@ -190,6 +195,11 @@ impl<'a> Object<'a> {
             .iter()
             .find(|(have, _)| have.text == name)
             .map(|(_, value)| value)
+    }
+
+    /// The property of this name, or of the one that drafts of CTF 2 have for it.
+    pub(super) fn either(&self, name: &str, in_drafts: &str) -> Option<&'a Node> {
+        self.get(name).or_else(|| self.get(in_drafts))
     }
 
     /// Position of the property of this name or, if it is missing, of the object.
@@ -251,7 +261,7 @@ impl<'a> Object<'a> {
 
     /// The object's attributes.
     pub(super) fn attributes(&self) -> Checked<Attributes> {
-        let Some(node) = self.get("attributes") else {
+        let Some(node) = self.either("attributes", USER_ATTRIBUTES) else {
             return Ok(Attributes::default());
         };
         let attributes = map(node, "`attributes`")?;

@@ -74,6 +74,12 @@ impl Metadata {
             return Metadata::from_text(bytes);
         };
         let mut metadata = Metadata::from_text(&joined.text)?;
+        let has_packets_order = metadata.trace.byte_order == joined.byte_order;
+        if metadata.trace.major == 1 && !has_packets_order {
+            let message = "the metadata's packets have another byte order than the `trace` block \
+                           in them says";
+            return Err(MetadataError::new(Position::START, message).into());
+        }
         // Tracers without a UUID leave zeros there.
         if metadata.trace.uuid.is_some_and(|uuid| uuid != joined.uuid) && joined.uuid != [0; 16] {
             let message =
@@ -175,7 +181,7 @@ pub struct TraceClass {
     pub major: u64,
     /// Version of the format: 8 for CTF 1.8, 0 for CTF 2.
     pub minor: u64,
-    /// The UUID of metadata and packets. Packets with another UUID are refused.
+    /// The UUID of metadata and packets. Packets with another UUID are reported.
     pub uuid: Option<[u8; 16]>,
     /// The byte order of integers that state none (CTF 1.8).
     pub byte_order: ByteOrder,

@@ -1,5 +1,6 @@
 //! Metadata in packets (CTF 1.8.3, section 7.1): the text is split into packets with headers.
 
+use crate::class::ByteOrder;
 use crate::error::{MetadataError, Position};
 
 const MAGIC: u32 = 0x75d1_1d57;
@@ -14,6 +15,8 @@ pub(crate) struct Joined {
     pub(crate) text: Vec<u8>,
     /// The UUID of all packets.
     pub(crate) uuid: [u8; 16],
+    /// The byte order of the packets' headers, which is the trace's.
+    pub(crate) byte_order: ByteOrder,
 }
 
 /// Joins the text in the packets; `None` if `bytes` are not packets.
@@ -21,9 +24,11 @@ pub(crate) fn join(bytes: &[u8]) -> Result<Option<Joined>, MetadataError> {
     let Some(magic) = bytes.first_chunk::<4>() else {
         return Ok(None);
     };
-    let word: fn([u8; 4]) -> u32 = match (u32::from_le_bytes(*magic), u32::from_be_bytes(*magic)) {
-        (MAGIC, _) => u32::from_le_bytes,
-        (_, MAGIC) => u32::from_be_bytes,
+    type Word = fn([u8; 4]) -> u32;
+    let magics = (u32::from_le_bytes(*magic), u32::from_be_bytes(*magic));
+    let (byte_order, word) = match magics {
+        (MAGIC, _) => (ByteOrder::Little, u32::from_le_bytes as Word),
+        (_, MAGIC) => (ByteOrder::Big, u32::from_be_bytes as Word),
         _ => return Ok(None),
     };
     let mut text = Vec::with_capacity(bytes.len());
@@ -90,6 +95,7 @@ pub(crate) fn join(bytes: &[u8]) -> Result<Option<Joined>, MetadataError> {
     Ok(Some(Joined {
         text,
         uuid: uuid.unwrap_or_default(),
+        byte_order,
     }))
 }
 
@@ -112,7 +118,11 @@ mod tests {
 
     #[test]
     fn pieces_are_joined_in_both_byte_orders() {
-        for word in [u32::to_le_bytes, u32::to_be_bytes] {
+        let orders = [
+            (ByteOrder::Little, u32::to_le_bytes as fn(u32) -> [u8; 4]),
+            (ByteOrder::Big, u32::to_be_bytes),
+        ];
+        for (byte_order, word) in orders {
             let bytes = [
                 packet("trace {", 0, word),
                 packet("", 5, word),
@@ -123,7 +133,8 @@ mod tests {
                 join(&bytes).unwrap().unwrap(),
                 Joined {
                     text: b"trace { };".to_vec(),
-                    uuid: [7; 16]
+                    uuid: [7; 16],
+                    byte_order,
                 }
             );
         }

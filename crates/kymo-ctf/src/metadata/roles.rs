@@ -27,7 +27,9 @@ const PACKET_CONTEXT: [(&str, Role); 7] = [
 /// The name that all tracers use for the CPU number.
 pub(crate) const CPU_ID: &str = "cpu_id";
 
-/// A member that cannot have the role that its name gives it.
+/// A member that cannot have the role that its name gives it: an error if it is an integer, or an
+/// array of a fixed length, that the role does not allow; a warning if it is of another type, which
+/// makes it an ordinary field.
 #[derive(Debug)]
 pub(crate) struct WrongMember {
     pub(crate) name: &'static str,
@@ -133,19 +135,21 @@ pub(crate) fn is_given(role: Role, class: &StructClass) -> bool {
         .any(|member| within(role, &member.class))
 }
 
-/// Assigns roles to the members of a scope; `clock` is the name of the stream's clock.
+/// Assigns roles to the members of a scope; `clock` is the name of the stream's clock. Members that
+/// are ordinary fields in spite of their names are added to `ordinary`.
 pub(crate) fn assign(
     scope: Scope,
     class: &mut StructClass,
     clock: Option<&str>,
+    ordinary: &mut Vec<WrongMember>,
 ) -> Result<(), WrongMember> {
     match scope {
         Scope::PacketHeader => {
-            by_name(class, &PACKET_HEADER, clock)?;
-            uuid(class)
+            by_name(class, &PACKET_HEADER, clock, ordinary)?;
+            uuid(class, ordinary)
         }
         Scope::PacketContext => {
-            by_name(class, &PACKET_CONTEXT, clock)?;
+            by_name(class, &PACKET_CONTEXT, clock, ordinary)?;
             // A member that is mapped to a clock has the role if its name merely ends like this.
             for (role, ending) in [
                 (Role::Timestamp, "_begin"),
@@ -177,7 +181,7 @@ pub(crate) fn assign(
         }
         Scope::EventHeader => class.members.iter_mut().try_for_each(|member| {
             let is_id = &*member.declared_name == "id";
-            event_header(&mut member.class, is_id, clock)
+            event_header(&mut member.class, is_id, clock, ordinary)
         }),
         Scope::EventCommonContext | Scope::EventContext | Scope::EventFields => Ok(()),
     }
@@ -192,6 +196,7 @@ fn by_name(
     class: &mut StructClass,
     roles: &[(&'static str, Role)],
     clock: Option<&str>,
+    ordinary: &mut Vec<WrongMember>,
 ) -> Result<(), WrongMember> {
     for (name, role) in roles {
         let is_time = matches!(role, Role::Timestamp | Role::PacketEndTimestamp);
@@ -217,18 +222,22 @@ fn by_name(
             Some(integer) if !integer.signed => integer.roles = integer.roles.with(*role),
             // A `cpu_id` of another class is an ordinary value.
             _ if *role == Role::CpuId => {}
-            _ => {
+            Some(_) => {
                 return Err(WrongMember {
                     name,
                     message: format!("`{name}` must be an unsigned integer"),
                 });
             }
+            None => ordinary.push(WrongMember {
+                name,
+                message: format!("`{name}` is no integer, so it is an ordinary field"),
+            }),
         }
     }
     Ok(())
 }
 
-fn uuid(class: &mut StructClass) -> Result<(), WrongMember> {
+fn uuid(class: &mut StructClass, ordinary: &mut Vec<WrongMember>) -> Result<(), WrongMember> {
     let Some(member) = class
         .members
         .iter_mut()
@@ -236,8 +245,17 @@ fn uuid(class: &mut StructClass) -> Result<(), WrongMember> {
     else {
         return Ok(());
     };
-    if let FieldClass::Array(array) = &mut member.class
-        && array.fixed_length() == Some(16)
+    let name = "uuid";
+    let array = match &mut member.class {
+        FieldClass::Array(array) if array.fixed_length().is_some() => array,
+        _ => {
+            let message =
+                "`uuid` is no array of a fixed length, so it is an ordinary field".to_owned();
+            ordinary.push(WrongMember { name, message });
+            return Ok(());
+        }
+    };
+    if array.fixed_length() == Some(16)
         && matches!(&*array.element, FieldClass::Integer(integer)
             if integer.size == 8 && !integer.signed && integer.encoding == Encoding::None)
     {
@@ -246,10 +264,7 @@ fn uuid(class: &mut StructClass) -> Result<(), WrongMember> {
     }
     let message =
         "the packet header's `uuid` must be an array of 16 unsigned integers of 8 bits".to_owned();
-    Err(WrongMember {
-        name: "uuid",
-        message,
-    })
+    Err(WrongMember { name, message })
 }
 
 /// Assigns roles in an event header, where the id and times may be in any structure or option.
@@ -257,8 +272,14 @@ fn event_header(
     class: &mut FieldClass,
     is_id: bool,
     clock: Option<&str>,
+    ordinary: &mut Vec<WrongMember>,
 ) -> Result<(), WrongMember> {
-    if is_id
+    let name = "id";
+    if is_id && class.storage().is_none() {
+        let message =
+            "the event header's `id` is no integer, so it is an ordinary field".to_owned();
+        ordinary.push(WrongMember { name, message });
+    } else if is_id
         && !class
             .as_integer()
             .is_some_and(|integer| !integer.signed && integer.clock.is_none())
@@ -266,21 +287,18 @@ fn event_header(
         let message =
             "the event header's `id` must be an unsigned integer or an enumeration of such"
                 .to_owned();
-        return Err(WrongMember {
-            name: "id",
-            message,
-        });
+        return Err(WrongMember { name, message });
     }
     match class {
         FieldClass::Struct(class) => class.members.iter_mut().try_for_each(|member| {
-            let is_id = &*member.declared_name == "id";
-            event_header(&mut member.class, is_id, clock)
+            let is_id = &*member.declared_name == name;
+            event_header(&mut member.class, is_id, clock, ordinary)
         }),
         FieldClass::Variant(class) => class
             .options
             .iter_mut()
-            .try_for_each(|option| event_header(&mut option.class, false, clock)),
-        FieldClass::Array(class) => event_header(&mut class.element, false, clock),
+            .try_for_each(|option| event_header(&mut option.class, false, clock, ordinary)),
+        FieldClass::Array(class) => event_header(&mut class.element, false, clock, ordinary),
         _ => {
             if let Some(integer) = class.storage_mut() {
                 if is_id {

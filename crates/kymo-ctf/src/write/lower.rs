@@ -243,6 +243,10 @@ impl Walk<'_> {
             (Format::Ctf18, false) if self.scope == Scope::PacketContext => {
                 format!("_{}", member.name)
             }
+            // Its underscore tells it apart from another member: other readers would drop one.
+            (Format::Ctf18, false) if shown_name(&member.declared_name) != &*member.name => {
+                format!("_{}", member.name)
+            }
             (Format::Ctf18, false) => member.declared_name.to_string(),
             (Format::Ctf2, _) => member.name.to_string(),
         }

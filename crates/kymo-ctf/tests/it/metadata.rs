@@ -281,7 +281,7 @@ fn refusals_say_where_and_why() {
             "no struct `s` is defined before this",
         ),
         (
-            "FIELDS string a; string _a;",
+            "FIELDS string a; string a;",
             2,
             55,
             "there are two fields `a`",
@@ -373,15 +373,15 @@ fn refusals_say_where_and_why() {
             "the struct `s` is defined twice",
         ),
         (
-            "TRACE stream { event.header := struct { string id; }; };",
+            "TRACE stream { event.header := struct { integer { size = 8; signed = true; } id; }; };",
             2,
-            42,
+            72,
             "the event header's `id`",
         ),
         (
-            "TRACE stream { packet.context := struct { string packet_size; }; };",
+            "TRACE stream { packet.context := struct { integer { size = 8; signed = true; } packet_size; }; };",
             2,
-            44,
+            74,
             "`packet_size` must be an unsigned integer",
         ),
         (

@@ -297,7 +297,7 @@ fn in_packets(text: &str) -> Vec<u8> {
 
 #[test]
 fn metadata_in_packets_is_read() {
-    let text = "trace { major = 1; minor = 8; byte_order = le; }; event { name = e; fields := struct { integer { size = 8; } x; }; };";
+    let text = "trace { major = 1; minor = 8; byte_order = be; }; event { name = e; fields := struct { integer { size = 8; } x; }; };";
     let bytes = in_packets(text);
     assert_eq!(
         (
@@ -318,7 +318,7 @@ fn metadata_in_packets_of_another_uuid_is_warned_of() {
     for (digit, warnings) in [("1", 0), ("2", 1)] {
         let uuid = format!("0{digit}").repeat(16);
         let text =
-            format!("trace {{ major = 1; minor = 8; byte_order = le; uuid = \"{uuid}\"; }};");
+            format!("trace {{ major = 1; minor = 8; byte_order = be; uuid = \"{uuid}\"; }};");
         let metadata = Metadata::from_bytes(&in_packets(&text)).unwrap();
         assert_eq!(
             metadata.warnings().len(),
@@ -326,5 +326,38 @@ fn metadata_in_packets_of_another_uuid_is_warned_of() {
             "{:?}",
             metadata.warnings()
         );
+    }
+}
+
+#[test]
+fn metadata_in_packets_of_another_byte_order_is_refused() {
+    let text = |order| format!("trace {{ major = 1; minor = 8; byte_order = {order}; }};");
+    assert!(Metadata::from_bytes(&in_packets(&text("be"))).is_ok());
+    let refused = Metadata::from_bytes(&in_packets(&text("le"))).unwrap_err();
+    assert!(
+        refused.to_string().contains("another byte order"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn members_of_another_type_than_their_role_are_warned_of() {
+    let text = "trace { major = 1; minor = 8; byte_order = le; packet.header := struct { string magic; string uuid; }; };\n\
+                stream { packet.context := struct { string packet_size; }; event.header := struct { string id; }; };";
+    let metadata = Metadata::parse(text).unwrap();
+    let warnings: Vec<String> = metadata
+        .warnings()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let wanted = [
+        "metadata, line 1, column 81: `magic` is no integer",
+        "metadata, line 1, column 95: `uuid` is no array",
+        "metadata, line 2, column 44: `packet_size` is no integer",
+        "metadata, line 2, column 92: the event header's `id` is no integer",
+    ];
+    assert_eq!(warnings.len(), wanted.len(), "{warnings:#?}");
+    for (warning, wanted) in warnings.iter().zip(wanted) {
+        assert!(warning.starts_with(wanted), "{warning}");
     }
 }

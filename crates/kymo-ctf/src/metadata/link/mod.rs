@@ -293,6 +293,10 @@ impl<'a> Walk<'a, '_> {
                 return Err(MetadataError::new(location.position, message));
             }
         };
+        if choices.is_empty() && class.ranges.is_none() {
+            let message = format!("no label of `{location}` names an option of the variant");
+            return Err(MetadataError::new(location.position, message));
+        }
         self.record(location, found, choices)
     }
 

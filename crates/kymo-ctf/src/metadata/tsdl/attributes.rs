@@ -91,6 +91,14 @@ pub(crate) fn text(attribute: &Assignment) -> Checked<String> {
     }
 }
 
+/// Refuses a quoted string where the grammar has a word or a number.
+pub(crate) fn refuse_quoted(attribute: &Assignment) -> Checked<()> {
+    match attribute.value.value {
+        Expression::Text(_) => wrong(attribute, "a word or a number without quotes"),
+        _ => Ok(()),
+    }
+}
+
 fn word(attribute: &Assignment) -> Option<&str> {
     match &attribute.value.value {
         Expression::Path(path) => match path.as_slice() {

@@ -17,7 +17,7 @@ use crate::class::{ByteOrder, Role, Scope, StructClass};
 use crate::error::{MetadataError, Position};
 use crate::metadata::clock::ClockClass;
 use crate::metadata::draft::{Draft, DraftEvent, DraftStream};
-use crate::metadata::roles;
+use crate::metadata::roles::{self, WrongMember};
 use crate::metadata::{EnvValue, Metadata, TraceClass};
 
 type Checked<T> = Result<T, MetadataError>;
@@ -38,7 +38,11 @@ pub(crate) fn read(text: &str) -> Checked<Metadata> {
             Item::Event(block) => blocks.event(&block, &mut scopes)?,
         }
     }
-    blocks.finish(scopes.clocks())?.link()
+    let draft = blocks.finish(scopes.clocks())?;
+    // Fields that are read are looked up more exactly.
+    let metadata = draft.link()?;
+    scopes.check_paths()?;
+    Ok(metadata)
 }
 
 #[derive(Default)]
@@ -318,7 +322,8 @@ impl Blocks {
         Ok(())
     }
 
-    fn finish(self, mapped: &[At<Arc<str>>]) -> Checked<Draft> {
+    fn finish(mut self, mapped: &[At<Arc<str>>]) -> Checked<Draft> {
+        let mut warnings = std::mem::take(&mut self.warnings);
         let Some(trace) = self.trace else {
             return Err(MetadataError::new(
                 Position::START,
@@ -346,6 +351,7 @@ impl Blocks {
             packet_header,
             None,
             trace.packet_header.as_ref(),
+            &mut warnings,
         )?;
 
         let mut events: BTreeMap<u64, Vec<EventBlock>> = BTreeMap::new();
@@ -413,12 +419,14 @@ impl Blocks {
                     packet_context,
                     name,
                     block.packet_context.as_ref(),
+                    &mut warnings,
                 )?,
                 event_header: with_roles(
                     Scope::EventHeader,
                     event_header,
                     name,
                     block.event_header.as_ref(),
+                    &mut warnings,
                 )?,
                 clock,
                 event_context,
@@ -443,7 +451,6 @@ impl Blocks {
             }
             drafts.push(stream);
         }
-        let mut warnings = self.warnings;
         warnings.extend(not_told_apart(packet_header.as_ref(), &drafts));
         let mut clocks = self.clocks;
         if clocks.is_empty() {
@@ -514,20 +521,25 @@ fn emf(uri: Option<String>) -> Attributes {
     Attributes(uri.map(|uri| Arc::new(of(uri))))
 }
 
-/// Assigns roles to the members; an error has the position of the member that cannot have its role.
+/// Assigns roles to the members; errors and warnings have the position of the member that cannot
+/// have its role.
 fn with_roles(
     scope: Scope,
     class: Option<StructClass>,
     clock: Option<&str>,
     of: Option<&At<Rc<Type>>>,
+    warnings: &mut Vec<MetadataError>,
 ) -> Checked<Option<StructClass>> {
     let Some(mut class) = class else {
         return Ok(None);
     };
-    roles::assign(scope, &mut class, clock).map_err(|wrong| {
+    let at = |wrong: WrongMember| {
         let position = of.and_then(|of| of.value.member_position(wrong.name).or(Some(of.position)));
         MetadataError::new(position.unwrap_or(Position::START), wrong.message)
-    })?;
+    };
+    let mut ordinary = Vec::new();
+    roles::assign(scope, &mut class, clock, &mut ordinary).map_err(at)?;
+    warnings.extend(ordinary.into_iter().map(at));
     Ok(Some(class))
 }
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::ast::{At, Length as PathLength, Path};
-use super::types::{IntegerType, MemberType, Reference, Type, TypeKind, shown_name};
+use super::types::{IntegerType, MemberType, Reference, Type, TypeKind, shown_names};
 use crate::class::attribute::Attributes;
 use crate::class::{
     ArrayClass, BitOrder, ByteOrder, Encoding, EnumClass, FieldClass, FieldLocation, FloatClass,
@@ -77,10 +77,7 @@ impl Instantiator {
                 align,
                 body,
             } => {
-                let members = members
-                    .iter()
-                    .map(|member| self.member(member))
-                    .collect::<Checked<_>>()?;
+                let members = self.members(members)?;
                 FieldClass::Struct(StructClass {
                     body: *body,
                     ..StructClass::new(members, *align)
@@ -91,10 +88,7 @@ impl Instantiator {
                 let Some(tag) = tag else {
                     return Err(MetadataError::new(at, "this variant is used without a tag"));
                 };
-                let options = options
-                    .iter()
-                    .map(|option| self.member(option))
-                    .collect::<Checked<_>>()?;
+                let options = self.members(options)?;
                 FieldClass::Variant(VariantClass::new(
                     location(&tag.at.value, tag),
                     options,
@@ -136,13 +130,18 @@ impl Instantiator {
         })
     }
 
-    fn member(&mut self, member: &MemberType) -> Checked<Member> {
-        Ok(Member {
-            name: Arc::from(shown_name(&member.name)),
-            declared_name: Arc::clone(&member.name),
-            class: self.field(&member.of, member.position)?,
-            attributes: Attributes::default(),
-        })
+    fn members(&mut self, members: &[MemberType]) -> Checked<Vec<Member>> {
+        let shown = shown_names(members.iter().map(|member| &*member.name));
+        let named = members.iter().zip(shown);
+        let made = named.map(|(member, shown)| {
+            Ok(Member {
+                name: Arc::from(shown),
+                declared_name: Arc::clone(&member.name),
+                class: self.field(&member.of, member.position)?,
+                attributes: Attributes::default(),
+            })
+        });
+        made.collect()
     }
 
     fn array(

@@ -194,6 +194,9 @@ impl Lexer<'_> {
             "".parse()
         } else if let Some(hex) = digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
             u64::from_str_radix(hex, 16)
+        } else if let Some(bits) = digits.strip_prefix("0b").or(digits.strip_prefix("0B")) {
+            // Not of C99, but of its compilers.
+            u64::from_str_radix(bits, 2)
         } else if digits.len() > 1 && digits.starts_with('0') {
             u64::from_str_radix(digits, 8)
         } else {
@@ -255,10 +258,10 @@ impl Lexer<'_> {
         self.quoted('"', &mut bytes).ok_or_else(|| {
             MetadataError::new(start, "this string is not closed with `\"` on its line")
         })??;
-        // Octal and hexadecimal escapes give bytes; only the whole string must be UTF-8.
-        String::from_utf8(bytes)
-            .map(TokenKind::Text)
-            .map_err(|_| MetadataError::new(start, "the escapes of this string do not make UTF-8"))
+        // Octal and hexadecimal escapes give bytes. Those that make no UTF-8 cannot be shown.
+        Ok(TokenKind::Text(
+            String::from_utf8_lossy(&bytes).into_owned(),
+        ))
     }
 
     fn escape(&mut self, position: Position) -> Result<Vec<u8>, MetadataError> {
@@ -285,7 +288,7 @@ impl Lexer<'_> {
             c @ ('"' | '\\' | '\'' | '?') => c as u8,
             'x' => {
                 let digits = self.take_while(|c| c.is_ascii_hexdigit());
-                u8::from_str_radix(&digits, 16).map_err(|_| bad())?
+                low_byte(&digits, 16).ok_or_else(bad)?
             }
             c @ '0'..='7' => {
                 let mut digits = c.to_string();
@@ -295,12 +298,21 @@ impl Lexer<'_> {
                     digits.push(c);
                     self.bump();
                 }
-                u8::from_str_radix(&digits, 8).map_err(|_| bad())?
+                low_byte(&digits, 8).ok_or_else(bad)?
             }
             _ => return Err(bad()),
         };
         Ok(vec![byte])
     }
+}
+
+/// The byte that an escape gives. C has octal ones of up to three digits and hexadecimal ones of any
+/// number, of which compilers keep the low byte. `None` without a digit.
+fn low_byte(digits: &str, radix: u8) -> Option<u8> {
+    let values = digits
+        .chars()
+        .filter_map(|digit| u8::try_from(digit.to_digit(radix.into())?).ok());
+    values.reduce(|byte, digit| byte.wrapping_mul(radix).wrapping_add(digit))
 }
 
 #[cfg(test)]
@@ -347,6 +359,22 @@ mod tests {
         assert_eq!(
             kinds("1u 2LL 3ull 4LU"),
             [Number(1), Number(2), Number(3), Number(4), End]
+        );
+    }
+
+    #[test]
+    fn escapes_give_the_low_byte_of_their_digits() {
+        let text = |text: &str| TokenKind::Text(text.into());
+        assert_eq!(
+            kinds(r#""\x00000041" "\x141" "\501" "\1012" "\xff""#),
+            [
+                text("A"),
+                text("A"),
+                text("A"),
+                text("A2"),
+                text("\u{fffd}"),
+                TokenKind::End
+            ]
         );
     }
 

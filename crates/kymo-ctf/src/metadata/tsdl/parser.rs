@@ -107,6 +107,13 @@ struct Specifiers {
     typedef: bool,
 }
 
+/// A declarator without its bits.
+struct Direct {
+    name: At<String>,
+    stars: usize,
+    dimensions: Vec<At<Length>>,
+}
+
 /// What declarators name. Only fields can be bit-fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
@@ -200,8 +207,7 @@ impl Parser {
                 statements.push(Statement::AssignType { name, of });
             } else {
                 self.expect("=")?;
-                if matches!(self.token(), TokenKind::Name(word) if TYPE_CLASSES.contains(&word.as_str()))
-                {
+                if self.starts_type() {
                     return self.refuse(&format!(
                         "the type of `{}` must be given by `:=`, not by `=`",
                         name.value
@@ -213,6 +219,14 @@ impl Parser {
             self.expect(";")?;
         }
         Ok(statements)
+    }
+
+    /// Whether a type begins here, rather than a value: `struct name` and `string {`, but not
+    /// `string;`, as an attribute's value may be any word.
+    fn starts_type(&self) -> bool {
+        let is_class =
+            matches!(self.token(), TokenKind::Name(word) if TYPE_CLASSES.contains(&word.as_str()));
+        is_class && !matches!(self.ahead(1), TokenKind::Mark(";" | "." | "->"))
     }
 
     /// Whether a declaration begins here, rather than an assignment to an attribute of that name.
@@ -263,18 +277,37 @@ impl Parser {
             ));
         }
         out.push(Declaration::Named(of));
-        self.expect(";")
+        // Tracers leave the semicolon out, and nothing else can be meant.
+        match self.token() {
+            TokenKind::Name(_) | TokenKind::Mark("}") | TokenKind::End => Ok(()),
+            _ => self.expect(";"),
+        }
     }
 
-    /// Parses a declaration after `typealias`: a type, possibly a pointer or array, and the new
-    /// name.
+    /// Parses a declaration after `typealias`: a type, possibly a pointer or array, and its new
+    /// names.
     fn typealias(&mut self) -> Parsed<Declaration> {
         let of = self.type_spec()?;
         let stars = self.stars();
         let dimensions = self.dimensions()?;
         self.expect(":=")?;
+        let mut names = Vec::new();
+        loop {
+            names.push(Declarator {
+                name: self.alias_name()?,
+                bits: None,
+                stars,
+                dimensions: dimensions.clone(),
+            });
+            if !self.eat(",") {
+                return Ok(Declaration::Alias { of, names });
+            }
+        }
+    }
+
+    /// Parses a name that a `typealias` gives: `page`, `unsigned int`, `struct page *`.
+    fn alias_name(&mut self) -> Parsed<At<String>> {
         while self.eat_word("const") {}
-        // `struct page *` is a valid alias, too.
         let tagged = ["struct", "enum", "variant"]
             .into_iter()
             .find(|word| self.eat_word(word));
@@ -285,15 +318,7 @@ impl Parser {
         for _ in 0..self.stars() {
             name.value.push_str(" *");
         }
-        Ok(Declaration::Alias {
-            of,
-            names: vec![Declarator {
-                name,
-                bits: None,
-                stars,
-                dimensions,
-            }],
-        })
+        Ok(name)
     }
 
     /// Parses a type with `const` and `typedef`, which C allows anywhere among the words of a type.
@@ -664,7 +689,7 @@ impl Parser {
                 self.expect(";")?;
                 continue;
             }
-            if is_named_body(&of.value) && self.eat(";") {
+            if is_named_body(&of.value) && (self.eat(";") || self.starts_field()) {
                 // `struct name { ... };` inside a body: a declaration without a field.
                 entries.push(Entry::Declaration(Declaration::Named(of)));
                 continue;
@@ -676,12 +701,27 @@ impl Parser {
         Ok(Some(entries))
     }
 
+    /// Whether the type of another field begins here, after a named body: what follows cannot be
+    /// the name of a field of that body.
+    fn starts_field(&self) -> bool {
+        match self.token() {
+            TokenKind::Mark("}") => true,
+            TokenKind::Name(word) => {
+                let is_name = !KEYWORDS.contains(&word.as_str());
+                !is_name || matches!(self.ahead(1), TokenKind::Name(_))
+            }
+            _ => false,
+        }
+    }
+
     fn declarators(&mut self, of: Names) -> Parsed<Vec<Declarator>> {
         let mut names = Vec::new();
         loop {
-            let stars = self.stars();
-            let (name, mut dimensions) = self.direct_declarator()?;
-            dimensions.extend(self.dimensions()?);
+            let Direct {
+                name,
+                stars,
+                dimensions,
+            } = self.declarator()?;
             let bits = if of == Names::Fields && self.eat(":") {
                 let position = self.position();
                 let bits = u64::try_from(self.integer()?).map_err(|_| {
@@ -706,17 +746,21 @@ impl Parser {
         }
     }
 
-    /// Parses a name, possibly in parentheses, and the brackets inside them.
-    fn direct_declarator(&mut self) -> Parsed<(At<String>, Vec<At<Length>>)> {
+    /// Parses stars, a name, possibly in parentheses with more of them, and its brackets.
+    fn declarator(&mut self) -> Parsed<Direct> {
+        let stars = self.stars();
+        let mut direct = self.direct_declarator()?;
+        if direct.stars > 0 && self.is("[") {
+            return self.refuse("a pointer to an array is not supported");
+        }
+        direct.stars += stars;
+        direct.dimensions.extend(self.dimensions()?);
+        Ok(direct)
+    }
+
+    fn direct_declarator(&mut self) -> Parsed<Direct> {
         if self.is("(") {
-            return self.parenthesised(|parser| {
-                if parser.is("*") {
-                    return parser.refuse("a pointer in parentheses is not supported");
-                }
-                let (name, mut dimensions) = parser.direct_declarator()?;
-                dimensions.extend(parser.dimensions()?);
-                Ok((name, dimensions))
-            });
+            return self.parenthesised(Self::declarator);
         }
         if self.is(":") && matches!(self.ahead(1), TokenKind::Number(_)) {
             return self
@@ -726,7 +770,11 @@ impl Parser {
         if KEYWORDS.contains(&name.value.as_str()) {
             return Err(keyword(&name, "a field or type"));
         }
-        Ok((name, Vec::new()))
+        Ok(Direct {
+            name,
+            stars: 0,
+            dimensions: Vec::new(),
+        })
     }
 
     /// Parses the array brackets here.
@@ -766,7 +814,7 @@ mod tests {
         .unwrap();
         assert_eq!(items.len(), 6);
         assert_eq!(
-            parse("callsite { ip = 0x4; func = \"f\"; }; struct a { int x : 3, *y; } ; event { a->b = (-(1)); };").unwrap().len(),
+            parse("callsite { ip = 0x4; func = \"f\"; }; struct a { int x : 3, *y, (*z); } ; event { a->b = (-(1)); };").unwrap().len(),
             3
         );
     }
@@ -779,8 +827,8 @@ mod tests {
                 "line 2, column 11: expected a value, found `;`",
             ),
             (
-                "struct a { int (*b); };",
-                "line 1, column 17: a pointer in parentheses is not supported",
+                "struct a { int (*b)[2]; };",
+                "line 1, column 20: a pointer to an array is not supported",
             ),
             (
                 "struct a { int b : -3; };",

@@ -4,7 +4,7 @@
 //! be `native`, and lengths and tags are still paths: both depend on where a type is used
 //! ([`super::instantiate`]).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::ast::{
 };
 use super::attributes;
 use super::parser::C_TYPE_WORDS;
-use crate::class::{Base, ByteOrder, Encoding, Mapping, Unit};
+use crate::class::{Base, ByteOrder, Encoding, Mapping, Scope, Unit};
 use crate::error::{MetadataError, Position};
 
 /// Limit on the depth of types, aliases included, so that no text can exhaust the stack.
@@ -149,6 +149,9 @@ pub(crate) struct Scopes {
     open_bodies: Vec<u32>,
     /// Clocks to which integers are mapped, in the order of the text. Their blocks may come later.
     clocks: Vec<At<Arc<str>>>,
+    /// Names of all members, and the paths of all lengths and tags.
+    members: HashSet<String>,
+    paths: Vec<At<Path>>,
 }
 
 type Checked<T> = Result<T, MetadataError>;
@@ -164,6 +167,28 @@ impl Scopes {
     /// Clocks to which integers are mapped, in the order of the text.
     pub(crate) fn clocks(&self) -> &[At<Arc<str>>] {
         &self.clocks
+    }
+
+    /// Checks that every length and tag can name a field, also in types that nothing uses.
+    pub(crate) fn check_paths(&self) -> Checked<()> {
+        let is_member = |name: &String| {
+            self.members.contains(name)
+                || self.members.contains(&format!("_{name}"))
+                || name
+                    .strip_prefix('_')
+                    .is_some_and(|name| self.members.contains(name))
+        };
+        let wrong = self.paths.iter().find(|path| {
+            let first = path.value.first();
+            !is_absolute(&path.value) && !first.is_some_and(is_member)
+        });
+        wrong.map_or(Ok(()), |path| {
+            let message = format!(
+                "no field `{}` is read before this one",
+                attributes::dotted(&path.value)
+            );
+            Err(MetadataError::new(path.position, message))
+        })
     }
 
     /// Runs `inside` in a nested scope.
@@ -286,6 +311,14 @@ impl Scopes {
             }
             of = bit_field(&of, bits)?;
         }
+        for length in &declarator.dimensions {
+            if let Length::Field(path) = &length.value {
+                self.paths.push(At {
+                    position: length.position,
+                    value: path.clone(),
+                });
+            }
+        }
         arrays(&of, &declarator.dimensions, at, self.body())
     }
 
@@ -329,7 +362,7 @@ impl Scopes {
                 };
                 let kind = TypeKind::Enum {
                     integer: integer.clone(),
-                    mappings: mappings(body)?,
+                    mappings: mappings(body, integer)?,
                 };
                 self.finish(Space::Enum, name.as_ref(), position, kind)
             }
@@ -365,42 +398,45 @@ impl Scopes {
                 };
                 self.finish(Space::Struct, name.as_ref(), position, kind)
             }
-            TypeSpec::Variant { name, tag, body } => match body {
-                Some(body) => {
-                    let options = self.nested(|scopes| scopes.members(body))?;
-                    if options.is_empty() {
-                        return Err(MetadataError::new(
-                            position,
-                            "a variant needs at least one option",
-                        ));
-                    }
-                    let tag = tag.clone().map(|at| Reference {
-                        at,
-                        body: self.body(),
-                    });
-                    let kind = TypeKind::Variant { tag, options };
-                    self.finish(Space::Variant, name.as_ref(), position, kind)
-                }
-                None => {
-                    let found = self.named(Space::Variant, name.as_ref(), position)?;
-                    match (tag, &found.kind) {
-                        // A variant that was declared without a tag gets one where it is used.
-                        (Some(tag), TypeKind::Variant { tag: None, options }) => {
-                            let tag = Some(Reference {
-                                at: tag.clone(),
-                                body: self.body(),
-                            });
-                            let options = options.clone();
-                            make(TypeKind::Variant { tag, options }, position)
+            TypeSpec::Variant { name, tag, body } => {
+                self.paths.extend(tag.clone());
+                match body {
+                    Some(body) => {
+                        let options = self.nested(|scopes| scopes.members(body))?;
+                        if options.is_empty() {
+                            return Err(MetadataError::new(
+                                position,
+                                "a variant needs at least one option",
+                            ));
                         }
-                        (Some(tag), _) => Err(MetadataError::new(
-                            tag.position,
-                            "this variant has a tag already",
-                        )),
-                        (None, _) => Ok(found),
+                        let tag = tag.clone().map(|at| Reference {
+                            at,
+                            body: self.body(),
+                        });
+                        let kind = TypeKind::Variant { tag, options };
+                        self.finish(Space::Variant, name.as_ref(), position, kind)
+                    }
+                    None => {
+                        let found = self.named(Space::Variant, name.as_ref(), position)?;
+                        match (tag, &found.kind) {
+                            // A variant that was declared without a tag gets one where it is used.
+                            (Some(tag), TypeKind::Variant { tag: None, options }) => {
+                                let tag = Some(Reference {
+                                    at: tag.clone(),
+                                    body: self.body(),
+                                });
+                                let options = options.clone();
+                                make(TypeKind::Variant { tag, options }, position)
+                            }
+                            (Some(tag), _) => Err(MetadataError::new(
+                                tag.position,
+                                "this variant has a tag already",
+                            )),
+                            (None, _) => Ok(found),
+                        }
                     }
                 }
-            },
+            }
         }
     }
 
@@ -426,7 +462,7 @@ impl Scopes {
 
     fn members(&mut self, entries: &[Entry]) -> Checked<Vec<MemberType>> {
         let mut members: Vec<MemberType> = Vec::new();
-        let mut shown = std::collections::HashSet::new();
+        let mut known = HashSet::new();
         for entry in entries {
             let (of, names) = match entry {
                 Entry::Declaration(declaration) => {
@@ -438,13 +474,10 @@ impl Scopes {
             let base = self.base(of, names)?;
             for declarator in names {
                 let At { position, value } = &declarator.name;
-                if !shown.insert(shown_name(value)) {
+                if !known.insert(value) {
                     return Err(MetadataError::new(
                         *position,
-                        format!(
-                            "there are two fields `{}` in one structure or variant",
-                            shown_name(value)
-                        ),
+                        format!("there are two fields `{value}` in one structure or variant"),
                     ));
                 }
                 let declared = self.declared(base.as_ref(), of, declarator)?;
@@ -454,6 +487,7 @@ impl Scopes {
                         "this variant is used without a tag",
                     ));
                 }
+                self.members.insert(value.clone());
                 members.push(MemberType {
                     name: Arc::from(value.as_str()),
                     position: *position,
@@ -465,6 +499,24 @@ impl Scopes {
     }
 }
 
+/// The names to show for the declared names of one structure or variant: each without one leading
+/// underscore, unless that is the shown name of another one with fewer of them.
+pub(crate) fn shown_names<'a>(declared: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = declared.collect();
+    let underscores = |name: &str| name.len() - name.trim_start_matches('_').len();
+    let mut by_underscores: Vec<&mut &str> = names.iter_mut().collect();
+    by_underscores.sort_by_key(|name| underscores(name));
+    let mut taken = HashSet::new();
+    for name in by_underscores {
+        if taken.insert(shown_name(name)) {
+            *name = shown_name(name);
+        } else {
+            taken.insert(*name);
+        }
+    }
+    names
+}
+
 /// The name to show for a declared name: without one leading underscore, by which TSDL avoids
 /// keywords.
 pub(crate) fn shown_name(name: &str) -> &str {
@@ -472,6 +524,14 @@ pub(crate) fn shown_name(name: &str) -> &str {
         Some(rest) if !rest.is_empty() => rest,
         _ => name,
     }
+}
+
+/// Whether a path begins with a part of the packet, or with the environment.
+fn is_absolute(path: &Path) -> bool {
+    let begins = |prefix: &[&str]| {
+        path.len() > prefix.len() && path.iter().zip(prefix).all(|(have, want)| have == want)
+    };
+    Scope::ALL.iter().any(|scope| begins(scope.tsdl())) || begins(&["env"])
 }
 
 /// The canonical name of a C type: `unsigned`, `unsigned int` and `int unsigned` are the same type.
@@ -594,7 +654,10 @@ fn integer(given: &[Assignment], position: Position) -> Checked<IntegerType> {
         match attribute.name.value.as_str() {
             "size" => size = Some((attributes::unsigned(attribute)?, attribute.value.position)),
             "align" => alignment = Some(attributes::alignment(attribute)?),
-            "signed" => integer.signed = attributes::boolean(attribute)?,
+            "signed" => {
+                attributes::refuse_quoted(attribute)?;
+                integer.signed = attributes::boolean(attribute)?;
+            }
             "byte_order" => integer.byte_order = attributes::byte_order(attribute)?,
             "base" => integer.base = base(attribute)?,
             "encoding" => integer.encoding = encoding(attribute)?,
@@ -625,6 +688,7 @@ fn integer(given: &[Assignment], position: Position) -> Checked<IntegerType> {
 }
 
 fn base(attribute: &Assignment) -> Checked<Base> {
+    attributes::refuse_quoted(attribute)?;
     let word = match &attribute.value.value {
         Expression::Number(number) => number.to_string(),
         _ => attributes::name(attribute)?,
@@ -642,6 +706,7 @@ fn base(attribute: &Assignment) -> Checked<Base> {
 }
 
 fn encoding(attribute: &Assignment) -> Checked<Encoding> {
+    attributes::refuse_quoted(attribute)?;
     match attributes::name(attribute)?.as_str() {
         "none" => Ok(Encoding::None),
         "UTF8" | "utf8" | "UTF-8" | "utf-8" => Ok(Encoding::Utf8),
@@ -710,9 +775,13 @@ fn float(given: &[Assignment], position: Position) -> Checked<FloatType> {
     })
 }
 
-/// Labels and their ranges. Labels for values that the integer cannot hold are accepted, because
-/// tracers write them (-1 of an unsigned integer); they are never shown.
-fn mappings(enumerators: &[Enumerator]) -> Checked<Arc<[Mapping]>> {
+/// Labels and their ranges, which the integer must be able to hold.
+fn mappings(enumerators: &[Enumerator], of: &IntegerType) -> Checked<Arc<[Mapping]>> {
+    let bits = u32::from(of.size);
+    let (least, most) = match of.signed {
+        true => (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1),
+        false => (0, (1_i128 << bits) - 1),
+    };
     let mut next = 0;
     let mut mappings = Vec::new();
     for Enumerator { label, range } in enumerators {
@@ -726,6 +795,17 @@ fn mappings(enumerators: &[Enumerator]) -> Checked<Arc<[Mapping]>> {
         if low.value > high.value {
             let message = format!("the range {} ... {} is empty", low.value, high.value);
             return Err(MetadataError::new(low.position, message));
+        }
+        if let Some(wrong) = [low, high]
+            .into_iter()
+            .find(|end| !(least..=most).contains(&end.value))
+        {
+            let kind = if of.signed { "a signed" } else { "an unsigned" };
+            let message = format!(
+                "the label `{}` is for {}, which {kind} integer of {bits} bits cannot be",
+                label.value, wrong.value
+            );
+            return Err(MetadataError::new(wrong.position, message));
         }
         next = high.value + 1;
         mappings.push(Mapping::new(

@@ -128,10 +128,9 @@ pub enum DecodeError {
     /// The packet does not begin with the magic number of CTF.
     #[error("expected a packet with the magic number 0xc1fc1fc1, found {0:#010x}")]
     BadMagic(u64),
-    /// The packet belongs to another trace.
-    #[error(
-        "the packet's UUID differs from the metadata's, so the packet belongs to another trace"
-    )]
+    /// The packet has another UUID than the metadata. It is read nevertheless; the error comes with
+    /// the first such packet of a stream.
+    #[error("the packet's UUID differs from the metadata's, as if it belonged to another trace")]
     UuidMismatch,
     /// The metadata has no stream class of this id.
     #[error("the metadata describes no stream class with id {0}")]

@@ -107,7 +107,6 @@ fn traces_that_are_damaged() {
         ),
         (changed(0, 0), "move the file away if it is not part"),
         (changed(84, 0), "copy the trace again: it is damaged there"),
-        (changed(5, 99), "move the file"),
         (changed(20, 99), "give the metadata"),
         (changed(last, 0xfd), "give the metadata"),
     ] {
@@ -117,6 +116,22 @@ fn traces_that_are_damaged() {
             assert!(text.contains(says), "{says}: {text}");
         }
     }
+    // Another UUID than the metadata's is told, and is damage only strictly.
+    fs::write(&stream, changed(5, 99)).unwrap();
+    let path = trace.to_str().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .args(["dump", path])
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!(output.status.code(), Some(0), "{text:?}");
+    assert!(
+        text.iter()
+            .any(|text| text.contains("the packet's UUID differs")),
+        "{text:?}"
+    );
+    let text = refused(3, &["dump", path, "--strict"]);
+    assert!(text.contains("move the file"), "{text}");
     fs::write(&stream, &bytes).unwrap();
 }
 

@@ -89,6 +89,8 @@ pub(crate) struct Stream<S> {
     pub(crate) seen: Seen,
     pub(crate) record: Record,
     previous: Option<Previous>,
+    /// Whether a packet had a UUID that is not the metadata's, which is reported once.
+    has_foreign_uuid: bool,
     /// Beginning of the first packet with records, or, before that is open, of the current packet,
     /// in nanoseconds from the clock's origin.
     pub(crate) first_begin: Option<i128>,
@@ -234,6 +236,7 @@ impl<S: Source> Stream<S> {
             seen: Seen::default(),
             record: Record::default(),
             previous: None,
+            has_foreign_uuid: false,
             first_begin: None,
             has_begun: false,
         }

@@ -66,6 +66,8 @@ pub(crate) struct Head {
     pub(crate) packet_size: Option<u64>,
     /// Its size is 0: the tracer never closed it.
     pub(crate) never_closed: bool,
+    /// Position in bits of a UUID that is not the metadata's.
+    pub(crate) foreign_uuid: Option<u64>,
     /// Low bits of the clock, and their number.
     pub(crate) begin: Option<(u64, u8)>,
     pub(crate) end: Option<(u64, u8)>,
@@ -110,14 +112,11 @@ pub(crate) fn read(bytes: &[u8], plans: &Plans, slots: &mut Slots) -> Result<Hea
     {
         return Err(at_header(DecodeError::BadMagic(magic)));
     }
-    if let Some(uuid) = metadata.trace.uuid {
+    let foreign_uuid = metadata.trace.uuid.and_then(|uuid| {
         let fixed = plans.packet_header.as_ref().map(|fixed| &fixed.uuids);
         let mut uuids = fixed.into_iter().flatten().chain(&seen.uuids);
-        if let Some(&position) = uuids.find(|&&at| !is_uuid(bytes, at, uuid)) {
-            let reason = DecodeError::UuidMismatch;
-            return Err(HeaderError { reason, position });
-        }
-    }
+        uuids.find(|&&at| !is_uuid(bytes, at, uuid)).copied()
+    });
     let plan = plans.stream(seen.value(Role::StreamClassId));
     let plan = Arc::clone(plan.map_err(at_header)?);
 
@@ -138,6 +137,7 @@ pub(crate) fn read(bytes: &[u8], plans: &Plans, slots: &mut Slots) -> Result<Hea
         packet_size: seen.value(Role::PacketTotalLength),
         content_size: seen.value(Role::PacketContentLength),
         never_closed: false,
+        foreign_uuid,
         begin: seen.time(0),
         end: seen.get(Role::PacketEndTimestamp),
         cpu: seen.value(Role::CpuId),
@@ -209,8 +209,8 @@ impl Head {
             return Ok(self);
         }
         let content_size = self.content_size.or(self.packet_size);
-        // A packet that states only its content size is the stream's only one in CTF 1.8 (section
-        // 5.2). In CTF 2 it has no padding beyond the last byte.
+        // A packet that states only its content size has no padding beyond the last byte in CTF 2.
+        // In CTF 1.8 it is the stream's only one (section 5.2), unless another one follows.
         let packet_size = match content_size {
             Some(size) if major >= 2 => self
                 .packet_size

@@ -55,13 +55,22 @@ impl<S: Source> Stream<S> {
         self.source.release(self.packet.offset);
         let head = self.read_head(self.packet.offset, &mut slots);
         self.slots = slots;
-        let Some(head) = head? else { return Ok(false) };
+        let Some(mut head) = head? else {
+            return Ok(false);
+        };
         let at_start = |reason| HeaderError {
             reason,
             position: 0,
         };
         if !self.is_of_this_stream(&head) {
             return Err(at_start(DecodeError::StreamChanged));
+        }
+        if let (None, Some(content)) = (head.packet_size, head.content_size)
+            && self
+                .has_packet_behind(content.div_ceil(8))
+                .map_err(at_start)?
+        {
+            head.packet_size = Some(content.div_ceil(8).saturating_mul(8));
         }
         let size = match head.packet_size {
             Some(bits) => bits / 8,
@@ -94,6 +103,11 @@ impl<S: Source> Stream<S> {
             known: *head.plan.event(None),
         };
         self.packet.order = head.order;
+        if let Some(position) = head.foreign_uuid
+            && !std::mem::replace(&mut self.has_foreign_uuid, true)
+        {
+            self.clamped(DecodeError::UuidMismatch, position);
+        }
         self.times(&head);
         self.losses(&head);
         self.packet.head = Some(head);
@@ -103,6 +117,30 @@ impl<S: Source> Stream<S> {
             self.state = State::InPacket;
         }
         Ok(true)
+    }
+
+    /// Whether another packet begins this many bytes after the current one, which tells the size
+    /// of its content only. Else what follows is padding.
+    fn has_packet_behind(&mut self, size: u64) -> Result<bool, DecodeError> {
+        let next = self.packet.offset.saturating_add(size);
+        if let Some(magic) = self.magic() {
+            // Anything but padding is a packet, so that a damaged one is not passed over.
+            self.source.seek(next, magic.len() as u64)?;
+            return Ok(self.source.bytes().iter().any(|&byte| byte != 0));
+        }
+        let mut slots = Slots::new(self.metadata().slots);
+        let Ok(Some(head)) = self.read_head(next, &mut slots) else {
+            return Ok(false);
+        };
+        let size = head.content_size.unwrap_or(0).div_ceil(8);
+        self.source.seek(next, size)?;
+        let is_whole = size > 0 && self.source.bytes().len() as u64 >= size;
+        Ok(is_whole && self.is_of_this_stream(&head))
+    }
+
+    /// Whether the packet is of this stream, by all that its header says.
+    pub(super) fn belongs_here(&self, head: &Head) -> bool {
+        self.is_of_this_stream(head) && (head.foreign_uuid.is_none() || self.has_foreign_uuid)
     }
 
     pub(super) fn is_of_this_stream(&self, head: &Head) -> bool {

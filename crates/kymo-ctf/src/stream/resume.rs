@@ -86,7 +86,7 @@ impl<S: Source> Stream<S> {
         let mut slots = Slots::new(self.metadata().slots);
         match self.read_head(offset, &mut slots) {
             Ok(None) => true,
-            Ok(Some(head)) => self.is_of_this_stream(&head),
+            Ok(Some(head)) => self.belongs_here(&head),
             Err(_) => false,
         }
     }
@@ -145,7 +145,7 @@ impl<S: Source> Stream<S> {
         let Ok(Some(head)) = self.read_head(at, &mut slots) else {
             return false;
         };
-        if !self.is_of_this_stream(&head) {
+        if !self.belongs_here(&head) {
             return false;
         }
         let Some(size) = head.packet_size.map(|bits| bits / 8) else {
@@ -169,7 +169,7 @@ impl<S: Source> Stream<S> {
             // It extends to the end of the stream, or beyond.
             None | Some([]) => true,
             Some(behind) => match crate::stream::packet::read(behind, &self.plans, &mut slots) {
-                Ok(next) => self.is_of_this_stream(&next),
+                Ok(next) => self.belongs_here(&next),
                 Err(error) => wants_more(&error.reason),
             },
         }

@@ -87,8 +87,23 @@ fn an_unknown_event_costs_the_rest_of_its_packet() {
 }
 
 #[test]
+fn a_foreign_uuid_is_told_once_and_costs_nothing() {
+    let mut packets = four();
+    (packets[1][5], packets[2][5]) = (0, 0);
+    let (seen, errors) = read(&packets.concat());
+    assert_eq!(seen, numbers(&[(0, 4), (10, 4), (20, 4), (30, 4)]));
+    let [(offset, reason, _)] = &errors[..] else {
+        panic!("{errors:?}");
+    };
+    assert_eq!(
+        (*offset, reason),
+        (SIZE as u64 + 4, &DecodeError::UuidMismatch)
+    );
+}
+
+#[test]
 fn a_header_that_makes_no_sense_costs_its_packet() {
-    for (at, byte) in [(0, 0), (5, 0), (20, 7), (24, 7), (49, 0), (56, 1)] {
+    for (at, byte) in [(0, 0), (20, 7), (24, 7), (49, 0), (56, 1)] {
         let mut packets = four();
         packets[2][at] = byte;
         let (seen, errors) = read(&packets.concat());

@@ -1,6 +1,7 @@
 //! `cargo xtask`: the tasks of this repository, for people and CI, including setup.
 
 mod bench;
+mod book;
 mod cache;
 mod clib;
 mod compiled_out;
@@ -139,6 +140,9 @@ enum Command {
         #[arg(long)]
         passed: bool,
     },
+    /// Check the links of the book and of other pages, and build the book into target/book
+    #[command(after_help = "Example: cargo xtask book")]
+    Book,
     /// Measure the cost of tracing for a whole kernel, in instructions per unit of work
     #[command(after_help = "Example: cargo xtask overhead --book")]
     Overhead {
@@ -309,6 +313,7 @@ fn run(command: Command) -> Result<()> {
         Command::Miri { seeds } => miri::long(seeds),
         Command::Mistakes { names } => mistakes::run(&names, mistakes::Tests::Untried),
         Command::Rules { ids, passed } => rules::break_all(&ids, passed),
+        Command::Book => book::run(Form::All),
         Command::Overhead { book } => overhead::run(book),
         Command::Stress(Stress { events, place }) => match place {
             Some(StressPlace::Qemu { events }) => stress::qemu(events),

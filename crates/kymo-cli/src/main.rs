@@ -32,6 +32,8 @@ mod record;
 mod recover;
 mod report;
 mod select;
+#[cfg(test)]
+mod shown;
 mod size;
 mod summary;
 mod version;

@@ -19,7 +19,7 @@ use crate::step::Steps;
 use crate::suite::{self, Suite};
 use crate::watched::not_run;
 use crate::{
-    compiled_out, conformance, export, flame, fuzz, kernel, miri, mistakes, models, overhead,
+    book, compiled_out, conformance, export, flame, fuzz, kernel, miri, mistakes, models, overhead,
     package, ports, rules, stress, tracers,
 };
 
@@ -124,6 +124,7 @@ pub(crate) const STEPS: &[Step] = &[
         rules::run,
     )
     .long("cargo xtask rules"),
+    step("book", "links of the book lead somewhere", book::run).long("cargo xtask book"),
     step("ports", "counts the lines that each port adds", |_| {
         ports::run()
     }),

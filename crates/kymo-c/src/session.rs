@@ -325,14 +325,14 @@ unsafe fn start(config: &CConfig) -> Result<usize, Refusal> {
     if cpus > kymo_memory_cpus || (cpus > 1 && config.synchronize.is_none()) {
         return Err(Refusal::Invalid);
     }
-    let Some(first) = streams(cpus) else {
-        NEEDED.store(streams_size(cpus), Relaxed);
-        return Err(Refusal::Memory);
-    };
+    let first = streams(cpus);
     let address = |function: Option<extern "C" fn()>| function.map_or(0, |it| it as usize);
     DUMP_STATE.store(address(config.dump_state), Relaxed);
     SYNCHRONIZE.store(address(config.synchronize), Relaxed);
-    let session = open(&ring, &events, first as usize - memory() as usize)?;
+    let len = first.map_or(0, |first| first as usize - memory() as usize);
+    let session = open(&ring, &events, len)?;
+    // Where the streams have no place, the session has had none.
+    let first = first.ok_or(Refusal::Memory)?;
     let record_words = events
         .declared()
         .map(|event| event.words)
@@ -386,7 +386,9 @@ fn open(ring: &Config, events: &Events, len: usize) -> Result<Session<Port>, Ref
     };
     result.map_err(|error| {
         if let Error::Memory(needed) = error {
-            NEEDED.store(needed.saturating_add(streams_size(ring.cpus)), Relaxed);
+            let streams = streams_size(ring.cpus);
+            let needed = needed.next_multiple_of(align_of::<Streams>());
+            NEEDED.store(needed.saturating_add(streams), Relaxed);
         }
         error.into()
     })

@@ -261,17 +261,49 @@ fn babeltrace2_reads_what_c_records() {
 
 /// Compiles and runs tests/c/NAME.c, which checks everything itself.
 fn check(name: &str) {
+    printed(name, &[]);
+}
+
+/// Compiles tests/c/NAME.c with these definitions, and runs it; returns what it prints.
+fn printed(name: &str, definitions: &[String]) -> String {
     let program = scratch(name).join(name);
     let mut compile = compiler(&C, &["-Wno-missing-field-initializers"]);
     compile
+        .args(definitions)
         .arg(here(&format!("tests/c/{name}.c")))
         .arg(library());
     run(compile
         .args(["-lpthread", "-ldl", "-lm", "-o"])
         .arg(&program));
     let output = Command::new(&program).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}: {text}", output.status);
+    text
+}
+
+#[test]
+fn events_and_names_are_counted_and_cut_exactly() {
+    check("counts");
+}
+
+#[test]
+fn as_much_memory_as_is_needed_is_enough() {
+    // The streams of 200 CPUs alone do not fit into what is tried first.
+    for cpus in [1, 2, 5, 200] {
+        let start = |size: usize| -> (i32, usize) {
+            let text = printed(
+                "needed",
+                &[format!("-DCPUS={cpus}"), format!("-DSIZE={size}")],
+            );
+            let (started, needed) = text.trim().split_once(' ').unwrap();
+            (started.parse().unwrap(), needed.parse().unwrap())
+        };
+        let (refused, needed) = start(16384);
+        assert!(refused < 0 && needed > 16384, "{cpus}: {refused} {needed}");
+        // Two channels for each CPU, and the declarations.
+        assert_eq!(start(needed).0, 2 * cpus + 1, "{cpus} in {needed} bytes");
+        assert_eq!(start(needed - 64), (refused, needed), "{cpus}");
+    }
 }
 
 #[test]

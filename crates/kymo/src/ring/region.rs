@@ -438,8 +438,10 @@ impl Memory {
         if !(self.base as usize).is_multiple_of(REGION_ALIGN) {
             return Err(Error::Alignment);
         }
+        let plan = Plan::new(self, config, contents);
         if self.len < self.blocks_end() {
-            return Err(Error::Memory(self.blocks_end()));
+            // The plan says what the whole takes.
+            return Err(plan.err().unwrap_or(Error::Memory(self.blocks_end())));
         }
         if self.counters < contents.counter_words() {
             return Err(Error::Config(
@@ -460,7 +462,7 @@ impl Memory {
             .map_or(0, |region| region.header().session_id)
             .min(u64::MAX / 2);
         let session_id = (SESSIONS.load(Relaxed) as u64).max(earlier_id) + 1;
-        let plan = Plan::new(self, config, contents)?;
+        let plan = plan?;
         // From here on an earlier session's readers find that it is over.
         self.word(STATE_WORD).store(State::Forming as u32, Release);
         self.word(SESSION_WORD).store(session_id as u32, Release);

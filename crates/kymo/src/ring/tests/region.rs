@@ -64,7 +64,9 @@ fn a_configuration_that_cannot_work_is_refused_in_words() {
     };
     assert!((8 << 20..9 << 20).contains(&needed), "{needed}");
     assert!(form(&leaked(needed, 2)).is_ok());
-    assert_eq!(form(&leaked(needed - 8, 2)), Err(Error::Memory(needed)));
+    for too_little in [needed - 8, 64] {
+        assert_eq!(form(&leaked(too_little, 2)), Err(Error::Memory(needed)));
+    }
     // However many CPUs the memory is for.
     for (cpus, can_be) in [(4096, true), (4097, false)] {
         let checked = Config { cpus, ..good }.check(u32::MAX, 4, LocalCas::KIND);

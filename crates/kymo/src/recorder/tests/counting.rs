@@ -180,6 +180,24 @@ fn a_session_counts_from_its_start_to_its_stop() {
     recorder.finish(COUNT).unwrap();
 }
 
+/// Ticks do not come exactly when counts are due. One that is late moves none after it.
+#[test]
+fn a_late_tick_does_not_move_the_next_record() {
+    let recorder = machine();
+    let group = group(&[CYCLES]);
+    recorder.set_counting(COUNT, &group, PERIOD).unwrap();
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    for late in [300, 999, 0, 1] {
+        tick(PERIOD + late, 1, 0);
+        tick(PERIOD - late, 1, 0);
+    }
+    recorder.stop(COUNT).unwrap();
+    let all = records(recorder, ChannelKind::Events);
+    let counts = all.iter().filter(|(id, _)| *id == GroupCount::ID);
+    // At the start, at the stop, and in each of eight periods.
+    assert_eq!(counts.count(), 10);
+}
+
 #[test]
 fn events_carry_the_counts_that_are_asked_for() {
     let recorder = machine();

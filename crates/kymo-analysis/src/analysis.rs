@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use kymo_ctf::{ClockClass, Consequence, Error, EventRef, ItemRef, Metadata, Problem};
-use kymo_machine::{ChainOf, Change, Machine, Taken};
+use kymo_machine::{ChainOf, Change, Machine, Span, Taken};
 
 use crate::section::{End, Report, Sections, ThreadRef};
-use crate::span::Span;
 
 /// Most messages about damage that are kept.
 const MOST_DAMAGE: usize = 100;

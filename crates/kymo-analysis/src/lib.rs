@@ -32,12 +32,12 @@ mod doctor;
 mod expect;
 mod histogram;
 mod section;
-mod span;
 
 pub use analysis::Analysis;
 pub use doctor::{Diagnosis, Doctor, Finding, Looked, Severity};
 pub use expect::{ExpectError, Expectations, Found, Judge, Verdict};
 pub use histogram::Histogram;
+pub use kymo_machine::{Span, SpanKind};
 pub use section::{
     CallCounts, ClockHealth, Contradiction, Contradictions, Counters, CpuCounts, CpuUse, Durations,
     Interrupt, InterruptCounts, Lock, LockBlock, LongestWait, Loss, Losses, Messages, OtherEvents,
@@ -45,4 +45,3 @@ pub use section::{
     SystemCall, Thread, ThreadCounts, ThreadFaults, ThreadRef, ThreadSamples, Waiter, WakeLatency,
     WorstWake,
 };
-pub use span::{Span, SpanKind};

@@ -9,7 +9,7 @@ use kymo::vocabulary::{
     SyscallEnter, SyscallExit,
 };
 use kymo_ctf::{Event, EventRef, ItemRef, Loss, LossKind, Metadata, Packet};
-use kymo_machine::Named;
+use kymo_machine::{Named, Span, SpanKind};
 
 use super::names::{NameClass, Names, is_cut, named};
 use super::pattern::{Fit, fits, number, resolve, texts};
@@ -17,7 +17,6 @@ use super::tally::{Found, State, Tally};
 use super::verdict::{Verdict, verdict};
 use super::{ExpectError, Expectation, Expectations, Subject, Term, Test};
 use crate::analysis::Analysis;
-use crate::span::{Span, SpanKind};
 
 /// Checks a trace against expectations.
 #[derive(Debug)]

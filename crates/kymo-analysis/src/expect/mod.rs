@@ -19,7 +19,7 @@ pub use judge::Judge;
 pub use tally::Found;
 pub use verdict::Verdict;
 
-use crate::span::SpanKind;
+use kymo_machine::SpanKind;
 use names::NameClass;
 
 /// An error in an expectation file.

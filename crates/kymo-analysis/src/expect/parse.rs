@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{Bounds, ExpectError, Expectation, Expectations, Pattern, Subject, Term, Test};
-use crate::span::SpanKind;
+use kymo_machine::SpanKind;
 
 /// An expectation has exactly one of these keys.
 const SUBJECTS: [&str; 6] = [

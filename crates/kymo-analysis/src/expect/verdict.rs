@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::names::NameClass;
 use super::tally::{Found, State, Tally};
 use super::{Expectation, Pattern, Subject};
-use crate::span::SpanKind;
+use kymo_machine::SpanKind;
 
 /// The outcome of an expectation.
 #[derive(Clone, Debug)]

@@ -23,7 +23,8 @@ pub const EXAMPLES: &str = "Examples:
 Perfetto and Chrome show a timeline: what each CPU and thread does, interrupts, system calls, locks,
 wake-ups, and all other events as points. Samples are in it with their call chains; their functions
 have names if the ELF files are found. CSV and Parquet have a table for each kind of event, with all
-its fields. Every format says what was lost.";
+its fields, and tables of spans: slices on CPUs, system calls, wake-ups, waits for locks. Every
+format says what was lost.";
 
 /// The command line.
 #[derive(clap::Args)]

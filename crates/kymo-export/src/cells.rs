@@ -73,6 +73,14 @@ pub(crate) fn is_length(name: &str, members: &[Member]) -> bool {
 }
 
 impl Row {
+    /// Without fields, for tables whose rows are no events.
+    pub(crate) fn empty() -> Row {
+        Row {
+            has_cell: Vec::new(),
+            fixed: None,
+        }
+    }
+
     /// With the fields of these parts, but for those that are only the length of another one.
     pub(crate) fn new(
         stream: &StreamClass,

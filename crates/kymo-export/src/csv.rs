@@ -111,6 +111,10 @@ impl folder::Table for Table {
         .into()
     }
 
+    fn derived(name: &str) -> PathBuf {
+        format!("_{name}.csv").into()
+    }
+
     fn create(path: &Path, columns: Vec<Column>, row: Row) -> io::Result<Table> {
         let mut buffer = Vec::new();
         let mut head = Line::new(&mut buffer);
@@ -129,6 +133,16 @@ impl folder::Table for Table {
         let mut line = Line::new(&mut self.buffer);
         folder::first_cells(event, &mut line);
         self.row.write(event, &mut self.json, &mut line);
+        line.end();
+        match self.buffer.len() {
+            BLOCK.. => self.flush(),
+            _ => Ok(()),
+        }
+    }
+
+    fn row(&mut self, fill: impl FnOnce(&mut dyn Cells)) -> io::Result<()> {
+        let mut line = Line::new(&mut self.buffer);
+        fill(&mut line);
         line.end();
         match self.buffer.len() {
             BLOCK.. => self.flush(),

@@ -13,6 +13,7 @@ use kymo_profile::Profile;
 use crate::cells::{Cells, Row};
 use crate::column::{Column, columns};
 use crate::csv::Line;
+use crate::derived::Derived;
 use crate::part::PartFile;
 use crate::{Error, Export};
 
@@ -20,8 +21,12 @@ use crate::{Error, Export};
 pub(crate) trait Table: Sized {
     /// The file for events of this name. `number` distinguishes kinds of the same name, from 0.
     fn path(name: &str, number: usize) -> PathBuf;
+    /// The file for rows that are no events. No event's file begins with an underscore.
+    fn derived(name: &str) -> PathBuf;
     fn create(path: &Path, columns: Vec<Column>, row: Row) -> io::Result<Self>;
     fn add(&mut self, event: &EventRef<'_>) -> io::Result<()>;
+    /// Adds a row that is no event.
+    fn row(&mut self, fill: impl FnOnce(&mut dyn Cells)) -> io::Result<()>;
     fn finish(self) -> io::Result<()>;
 }
 
@@ -60,6 +65,7 @@ pub(crate) struct Folder<T> {
     names: HashMap<String, usize>,
     losses: BufWriter<File>,
     losses_file: PartFile,
+    derived: Derived<T>,
 }
 
 /// Ids of stream class and event class, the event's name, the columns' names.
@@ -100,6 +106,7 @@ impl<T: Table> Folder<T> {
             names: HashMap::new(),
             losses,
             losses_file,
+            derived: Derived::new(path),
         };
         folder.loss_row(|line| LOSSES_HEAD.into_iter().for_each(|name| line.text(name)))?;
         Ok(folder)
@@ -195,6 +202,7 @@ impl<T: Table> Folder<T> {
 impl<T: Table> Export for Folder<T> {
     #[inline]
     fn add(&mut self, item: &ItemRef<'_>) -> Result<(), Error> {
+        self.derived.add(item)?;
         match item {
             ItemRef::Event(event) => self.event(event),
             ItemRef::Loss(loss) => self.loss(loss),
@@ -226,12 +234,14 @@ impl<T: Table> Export for Folder<T> {
             table.finish().map_err(Error::write(file.path()))?;
             files.push(file);
         }
+        files.extend(self.derived.finish()?);
         files.iter().try_for_each(PartFile::complete)
     }
 
     fn discard(&self) {
         self.losses_file.discard();
         self.tables.iter().for_each(|(file, _)| file.discard());
+        self.derived.discard();
     }
 }
 

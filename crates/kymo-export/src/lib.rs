@@ -8,7 +8,8 @@
 //!   events.
 //! - A timeline draws the events that [`kymo_machine`] understands, and all others as points. Its
 //!   slices and flows have both ends, and its times are the trace's.
-//! - A table has every event in time order, with every field.
+//! - A table has every event in time order, with every field. Further tables have what events mean
+//!   together: slices on CPUs, system calls, wake-ups, waits for locks.
 //! - Losses are on tracks of their own, or in `_losses.csv`.
 //!
 //! [`FlameGraph`] draws folded stacks, and [`ProfileFormat`] writes profiles for other viewers.
@@ -31,6 +32,7 @@ mod cells;
 mod chrome;
 mod column;
 mod csv;
+mod derived;
 mod error;
 mod flame_graph;
 mod folder;

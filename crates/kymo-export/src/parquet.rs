@@ -165,6 +165,10 @@ impl folder::Table for Table {
             .collect()
     }
 
+    fn derived(name: &str) -> PathBuf {
+        format!("_{name}.parquet").into()
+    }
+
     fn create(path: &Path, columns: Vec<Column>, row: Row) -> io::Result<Table> {
         let fields = columns
             .iter()
@@ -194,6 +198,15 @@ impl folder::Table for Table {
             self.flush()
         } else {
             Ok(())
+        }
+    }
+
+    fn row(&mut self, fill: impl FnOnce(&mut dyn Cells)) -> io::Result<()> {
+        fill(&mut NextCells(self.columns.iter_mut()));
+        self.rows += 1;
+        match self.rows {
+            BATCH.. => self.flush(),
+            _ => Ok(()),
         }
     }
 

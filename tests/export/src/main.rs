@@ -21,6 +21,8 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/check_perfetto.py");
 const MEGABYTES: u64 = 2;
 /// Slices of these categories, and the events that begin them.
 const SLICES: [(&str, &str); 2] = [("irq", "irq_handler_entry"), ("syscall", "sys_enter")];
+/// Tables of spans, and the event that ends each span: every begin is in the trace.
+const SPANS: [(&str, &str); 2] = [("interrupts", "irq_handler_exit"), ("syscalls", "sys_exit")];
 const EXAMPLES: [&str; 2] = ["polars_counts.py", "duckdb_counts.py"];
 
 /// Lets other tools read what kymo exports.
@@ -143,8 +145,16 @@ fn of_known_counts(kymo: &Path, big_trace: &Path, python: &Path, folder: &Path) 
     for example in EXAMPLES {
         counted(python, example, &tables, &expected)?;
     }
+    let calls = calls_of(python, &tables)?;
     for to in ["csv", "chrome"] {
         export(to, to)?;
+    }
+    for (table, event) in SPANS {
+        let rows = lines(&folder.join(format!("csv/_{table}.csv")))? - 1;
+        let ends = counts.get(event).copied().unwrap_or(0);
+        if rows != ends || ends == 0 || (table == "syscalls" && calls != ends) {
+            bail!("the table {table} has {rows} rows, of {ends} spans; {calls} calls in Parquet");
+        }
     }
     let csv: u64 = counts
         .keys()
@@ -162,6 +172,22 @@ fn of_known_counts(kymo: &Path, big_trace: &Path, python: &Path, folder: &Path) 
         json.args(["-c", "import json, sys; json.load(open(sys.argv[1]))"])
             .arg(folder.join("chrome")),
     )
+}
+
+/// The number of system calls that the example for them counts.
+fn calls_of(python: &Path, tables: &Path) -> Result<u64> {
+    let script = root().join("examples/export/duckdb_calls.py");
+    let output = Command::new(python).arg(script).arg(tables).output();
+    let output = output.context("python cannot be started")?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let counts = printed.lines().map(|line| {
+        let count: Option<u64> = line.split(' ').nth(1).and_then(|count| count.parse().ok());
+        count.with_context(|| format!("duckdb_calls.py prints {line:?}"))
+    });
+    counts.sum::<Result<u64>>().with_context(|| {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        format!("duckdb_calls.py failed: {errors}")
+    })
 }
 
 /// A line for each name, as the examples print them.

@@ -4,6 +4,7 @@
 
 mod counted;
 mod decoded;
+mod derived;
 mod other_tracers;
 mod perfetto;
 mod profiles;

@@ -1,20 +1,13 @@
 //! Reads inlined functions from `.debug_info` (DWARF 5, section 3.3; also DWARF 4).
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::ops::Range;
 
-use gimli::{
-    AttributeValue, DebuggingInformationEntry, DwTag, DwarfSections, EndianSlice, RunTimeEndian,
-    UnitRef,
-};
+use gimli::{AttributeValue, DwarfSections, EndianSlice, RunTimeEndian, UnitRef};
 use object::{Object, ObjectSection};
 
+use crate::names::{Bytes, Entry, Names, global, reference};
 use crate::scope::{Scope, join_ranges};
-use crate::table::text_of;
-
-type Bytes<'a> = EndianSlice<'a, RunTimeEndian>;
-type Entry<'a> = DebuggingInformationEntry<Bytes<'a>>;
 
 /// The scopes of a file, each after its parent; empty if there is no DWARF.
 pub(crate) fn scopes(file: &object::File<'_>) -> Result<Vec<Scope>, gimli::Error> {
@@ -51,66 +44,6 @@ pub(crate) fn sections<'d>(
         let bytes = section.and_then(|section| section.uncompressed_data().ok());
         Ok(bytes.unwrap_or_default())
     })
-}
-
-/// Function names by the offset of their entry in `.debug_info`.
-#[derive(Default)]
-struct Names {
-    own: HashMap<usize, (String, String)>,
-    /// Entries that take their name from another entry.
-    same_as: HashMap<usize, usize>,
-}
-
-impl Names {
-    fn read(&mut self, unit: UnitRef<'_, Bytes<'_>>) -> Result<(), gimli::Error> {
-        let mut path: Vec<(isize, String)> = Vec::new();
-        let mut entries = unit.entries();
-        while let Some(entry) = entries.next_dfs()? {
-            let depth = entry.depth();
-            while path.last().is_some_and(|&(of, _)| of >= depth) {
-                path.pop();
-            }
-            let name = text(unit, entry, gimli::DW_AT_name)?;
-            match entry.tag() {
-                gimli::DW_TAG_subprogram => {
-                    let offset = global(unit, entry.offset());
-                    if let Some(other) = reference(unit, entry)? {
-                        self.same_as.insert(offset, other);
-                    } else if let Some(name) = &name {
-                        let parents: Vec<&str> =
-                            path.iter().map(|(_, name)| name.as_str()).collect();
-                        self.own.insert(offset, (parents.join("::"), name.clone()));
-                    }
-                }
-                tag if !is_named_scope(tag) => continue,
-                _ => {}
-            }
-            path.extend(name.map(|name| (depth, name)));
-        }
-        Ok(())
-    }
-
-    fn of(&self, mut offset: usize) -> Option<(String, String)> {
-        // Chains are short; the limit ends a cycle in damaged data.
-        for _ in 0..8 {
-            if let Some(name) = self.own.get(&offset) {
-                return Some(name.clone());
-            }
-            offset = *self.same_as.get(&offset)?;
-        }
-        None
-    }
-}
-
-fn is_named_scope(tag: DwTag) -> bool {
-    matches!(
-        tag,
-        gimli::DW_TAG_namespace
-            | gimli::DW_TAG_structure_type
-            | gimli::DW_TAG_class_type
-            | gimli::DW_TAG_enumeration_type
-            | gimli::DW_TAG_union_type
-    )
 }
 
 fn read_scopes(
@@ -182,37 +115,4 @@ fn ranges<'a>(
         }
     }
     Ok(join_ranges(found))
-}
-
-fn global(unit: UnitRef<'_, Bytes<'_>>, offset: gimli::UnitOffset) -> usize {
-    offset
-        .to_debug_info_offset(&unit.header)
-        .map_or(usize::MAX, |offset| offset.0)
-}
-
-/// The entry to which this one refers as its origin or declaration.
-fn reference<'a>(
-    unit: UnitRef<'_, Bytes<'a>>,
-    entry: &Entry<'a>,
-) -> Result<Option<usize>, gimli::Error> {
-    for name in [gimli::DW_AT_abstract_origin, gimli::DW_AT_specification] {
-        match entry.attr_value(name) {
-            Some(AttributeValue::UnitRef(offset)) => return Ok(Some(global(unit, offset))),
-            Some(AttributeValue::DebugInfoRef(offset)) => return Ok(Some(offset.0)),
-            _ => {}
-        }
-    }
-    Ok(None)
-}
-
-fn text<'a>(
-    unit: UnitRef<'_, Bytes<'a>>,
-    entry: &Entry<'a>,
-    name: gimli::DwAt,
-) -> Result<Option<String>, gimli::Error> {
-    let Some(value) = entry.attr_value(name) else {
-        return Ok(None);
-    };
-    let text = unit.attr_string(value)?;
-    Ok(Some(text_of(text.slice()).into_owned()))
 }

@@ -9,6 +9,7 @@ use gimli::{EndianSlice, RunTimeEndian};
 use object::elf::PF_X;
 use object::{Object, ObjectSection, ObjectSegment, SectionKind, SegmentFlags};
 
+use crate::names::{FullNames, has_namespaces};
 use crate::split::{FindSplitFile, SplitBytes};
 use crate::table::{ElfFunction, SymbolTable, functions, text_of};
 use crate::{Error, dwarf, join_ranges, nesting};
@@ -16,7 +17,7 @@ use crate::{Error, dwarf, join_ranges, nesting};
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// The demangled name.
+    /// The demangled name, with its namespaces if debug information has them.
     pub name: String,
     /// The name in the symbol table; empty for an inlined function without one.
     pub linkage_name: String,
@@ -187,7 +188,8 @@ impl<'d> Image<'d> {
                     to.add_line(index, address, &context)?;
                 } else {
                     let frames = files.resolve(context.find_frames(address), endian)?;
-                    to.add(index, address, frames)?;
+                    let unit = || files.resolve(context.find_dwarf_and_unit(address), endian);
+                    to.add(index, address, frames, unit)?;
                 }
             }
             if files.refused() > 0 {
@@ -244,9 +246,11 @@ struct Lines<'i, 'd> {
     /// Functions by name, and by first address for those of the symbol table.
     functions: HashMap<(String, Option<u64>), usize>,
     files: HashMap<String, usize>,
+    full_names: FullNames,
 }
 
 type Context<'s> = addr2line::Context<EndianSlice<'s, RunTimeEndian>>;
+type Unit<'s> = gimli::UnitRef<'s, EndianSlice<'s, RunTimeEndian>>;
 
 impl<'i, 'd> Lines<'i, 'd> {
     fn new(image: &'i Image<'d>) -> Lines<'i, 'd> {
@@ -256,15 +260,17 @@ impl<'i, 'd> Lines<'i, 'd> {
             places: Vec::new(),
             functions: HashMap::new(),
             files: HashMap::new(),
+            full_names: FullNames::default(),
         }
     }
 
-    /// Adds the frames that DWARF and the symbol table have for an address.
-    fn add(
+    /// Adds the frames that DWARF and the symbol table have for an address, which is in `unit`.
+    fn add<'s>(
         &mut self,
         index: usize,
         address: u64,
-        mut frames: addr2line::FrameIter<'_, EndianSlice<'_, RunTimeEndian>>,
+        mut frames: addr2line::FrameIter<'_, EndianSlice<'s, RunTimeEndian>>,
+        unit: impl Fn() -> Option<Unit<'s>>,
     ) -> Result<(), gimli::Error> {
         let begin = self.located.frames.len();
         let image = self.image;
@@ -273,12 +279,18 @@ impl<'i, 'd> Lines<'i, 'd> {
             next = frames.next()?;
             let is_inlined = next.is_some();
             let symbol = image.symbol_at(address).filter(|_| !is_inlined);
-            let name = frame.function.as_ref();
-            let name = name.map(|name| text_of(name.name.slice()));
             // The symbol table has the outermost function's full name; DWARF's may lack its path.
-            let function = match (symbol, name) {
-                (Some(symbol), _) => self.function(&symbol.name, Some(symbol.range.start)),
-                (None, Some(name)) if !name.is_empty() => self.function(&name, None),
+            let function = match (symbol, &frame.function) {
+                (Some(symbol), _) => self.symbol(symbol),
+                (None, Some(function)) if !function.name.slice().is_empty() => {
+                    match self.full_name(&frame, &unit)? {
+                        Some(name) => self.function(&name, "", None),
+                        None => {
+                            let name = text_of(function.name.slice());
+                            self.function(&name, &name, None)
+                        }
+                    }
+                }
                 _ => continue,
             };
             self.frame(function, frame.location.as_ref(), is_inlined);
@@ -287,6 +299,25 @@ impl<'i, 'd> Lines<'i, 'd> {
             self.place(index, begin);
         }
         Ok(())
+    }
+
+    /// The full name of a function that has no linkage name; `None` if it has one, or if nothing is
+    /// known but the name.
+    fn full_name<'s>(
+        &mut self,
+        frame: &addr2line::Frame<'_, EndianSlice<'s, RunTimeEndian>>,
+        unit: impl Fn() -> Option<Unit<'s>>,
+    ) -> Result<Option<String>, gimli::Error> {
+        let bare = frame.function.as_ref().filter(|function| {
+            has_namespaces(function.language) && !is_mangled(&text_of(function.name.slice()))
+        });
+        match (bare, frame.dw_die_offset) {
+            (Some(_), Some(entry)) => match unit() {
+                Some(unit) => self.full_names.of(unit, entry),
+                None => Ok(None),
+            },
+            _ => Ok(None),
+        }
     }
 
     /// Adds the symbol table's function and the line for an address whose inlined functions are
@@ -304,7 +335,7 @@ impl<'i, 'd> Lines<'i, 'd> {
         let (begin, image) = (self.located.frames.len(), self.image);
         if let Some(symbol) = image.symbol_at(address) {
             let location = context.find_location(address)?;
-            let function = self.function(&symbol.name, Some(symbol.range.start));
+            let function = self.symbol(symbol);
             self.frame(function, location.as_ref(), false);
             self.place(index, begin);
         }
@@ -338,7 +369,11 @@ impl<'i, 'd> Lines<'i, 'd> {
         }
     }
 
-    fn function(&mut self, name: &str, begin: Option<u64>) -> usize {
+    fn symbol(&mut self, symbol: &ElfFunction<'_>) -> usize {
+        self.function(&symbol.name, &symbol.name, Some(symbol.range.start))
+    }
+
+    fn function(&mut self, name: &str, linkage_name: &str, begin: Option<u64>) -> usize {
         let next = self.located.functions.len();
         let function = *self
             .functions
@@ -347,7 +382,7 @@ impl<'i, 'd> Lines<'i, 'd> {
         if function == next {
             self.located.functions.push(Function {
                 name: demangled(name),
-                linkage_name: name.to_owned(),
+                linkage_name: linkage_name.to_owned(),
                 begin,
             });
         }
@@ -373,7 +408,7 @@ impl<'i, 'd> Lines<'i, 'd> {
             let symbol = image.symbol_at(address);
             let symbol = symbol.filter(|_| image.is_code(address));
             if let (None, Some(symbol)) = (&known, symbol) {
-                let function = self.function(&symbol.name, Some(symbol.range.start));
+                let function = self.symbol(symbol);
                 self.frame(function, None, false);
             }
             let place = known.unwrap_or(begin..self.located.frames.len());
@@ -381,6 +416,11 @@ impl<'i, 'd> Lines<'i, 'd> {
         }
         self.located
     }
+}
+
+/// Whether a name is a symbol's, which says all namespaces in the compiler's way.
+fn is_mangled(name: &str) -> bool {
+    demangled(name) != name
 }
 
 /// A readable form of a name of the symbol table: of Rust's without the hash, of C++'s without

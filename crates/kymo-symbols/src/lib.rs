@@ -26,6 +26,7 @@
 
 mod dwarf;
 mod image;
+mod names;
 mod nesting;
 mod path;
 mod scope;

@@ -363,3 +363,106 @@ fn debug_information_may_be_in_another_file() {
         assert_eq!(located.damage.as_deref(), damage);
     }
 }
+
+/// Abbreviations of units with namespaces: 1 a unit of a language, 2 a namespace, 3 a type, 4 a
+/// function that is only inlined, 5 a function with code, 6 a place where one of this unit was
+/// inlined, 7 a place where one of any unit was, 8 a function by its declaration, 9 a namespace
+/// without a name, 10 a function with a linkage name.
+const NAMESPACES: [&[u8]; 10] = [
+    &[
+        1, 0x11, 1, 0x03, 0x08, 0x11, 0x01, 0x12, 0x07, 0x13, 0x0b, 0, 0,
+    ],
+    &[2, 0x39, 1, 0x03, 0x08, 0, 0],
+    &[3, 0x13, 1, 0x03, 0x08, 0, 0],
+    &[4, 0x2e, 0, 0x03, 0x08, 0, 0],
+    &[5, 0x2e, 1, 0x03, 0x08, 0x11, 0x01, 0x12, 0x07, 0, 0],
+    &[6, 0x1d, 0, 0x31, 0x13, 0x11, 0x01, 0x12, 0x07, 0, 0],
+    &[7, 0x1d, 0, 0x31, 0x10, 0x11, 0x01, 0x12, 0x07, 0, 0],
+    &[8, 0x2e, 0, 0x47, 0x13, 0, 0],
+    &[9, 0x39, 1, 0, 0],
+    &[10, 0x2e, 0, 0x03, 0x08, 0x6e, 0x08, 0, 0],
+];
+
+/// A unit of `NAMESPACES` with the function `f` at an address, into which functions of the unit are
+/// inlined, 16 bytes each; `others` are offsets in `.debug_info` of those of other units.
+fn namespaces(language: u8, begin: u64, names: &[u8], inlined: &[u32], others: &[u32]) -> Vec<u8> {
+    let range = |from: u64, size: u64| [from, size].map(u64::to_le_bytes).concat();
+    let mut contents = [b"\x01x\0", &range(begin, 0x100)[..], &[language], names].concat();
+    contents.extend(b"\x05f\0");
+    contents.extend(range(begin, 0x100));
+    let places = [(6, inlined), (7, others)];
+    let places = places
+        .iter()
+        .flat_map(|(kind, origins)| origins.iter().map(move |of| (kind, of)));
+    for ((kind, origin), place) in places.zip(0..) {
+        contents.push(*kind);
+        contents.extend(origin.to_le_bytes());
+        contents.extend(range(begin + 16 * place, 16));
+    }
+    contents.extend([0, 0]);
+    let contents = [&[4, 0, 0, 0, 0, 0, 8][..], &contents].concat();
+    [&(contents.len() as u32).to_le_bytes()[..], &contents].concat()
+}
+
+/// A function that has no linkage name is told apart by the namespaces and types around it.
+#[test]
+fn an_inlined_function_has_its_namespaces() {
+    const RUST: u8 = 0x1c;
+    const C: u8 = 0x0c;
+    // A unit's header, and its own entry.
+    const FIRST: usize = 11 + 3 + 16 + 1;
+    let mut names: Vec<u8> = Vec::new();
+    let mut entry = |bytes: &[u8]| {
+        names.extend(bytes);
+        (FIRST + names.len() - bytes.len()) as u32
+    };
+    entry(b"\x02kernel\0");
+    entry(b"\x03Queue<u8>\0");
+    let method = entry(b"\x04push\0");
+    entry(b"\0");
+    entry(b"\x09");
+    let hidden = entry(b"\x04lt\0");
+    entry(b"\0\0");
+    let by_declaration = entry(&[&b"\x08"[..], &method.to_le_bytes()].concat());
+    let linked = entry(b"\x0anew\0_ZN5other3newE\0");
+    let alone = entry(b"\x04memcpy\0");
+    let inlined = [method, hidden, by_declaration, linked, alone];
+    let first = namespaces(RUST, 0x1000, &names, &inlined, &[]);
+    let second = namespaces(RUST, 0x1100, &[], &[], &[method]);
+    // C has no namespaces, whatever is said of them.
+    let third = namespaces(C, 0x1200, &names, &[method], &[]);
+    let abbreviations = [&NAMESPACES.concat()[..], &[0]].concat();
+    let info = [first, second, third].concat();
+    let sections = [(".debug_abbrev", abbreviations), (".debug_info", info)];
+    let elf = Elf {
+        sections: &sections,
+        ..Elf::program()
+    };
+    let bytes = elf.bytes();
+    let wanted = [
+        (0x1000, "kernel::Queue<u8>::push", ""),
+        (0x1010, "kernel::(anonymous namespace)::lt", ""),
+        (0x1020, "kernel::Queue<u8>::push", ""),
+        (0x1030, "other::new", "_ZN5other3newE"),
+        (0x1040, "memcpy", "memcpy"),
+        (0x1100, "kernel::Queue<u8>::push", ""),
+        (0x1200, "push", "push"),
+    ];
+    let image = Image::parse(&bytes).unwrap();
+    for (address, name, linkage_name) in wanted {
+        // Alone, so that a unit with names is read only for it.
+        let located = image.locate(&[address]);
+        assert_eq!(located.damage, None);
+        let of = |frame: &kymo_symbols::CodeFrame| {
+            let function = located.functions.get(frame.function).unwrap();
+            (function.name.clone(), function.linkage_name.clone())
+        };
+        let names: Vec<(String, String)> = located.frames.iter().map(of).collect();
+        let wanted = (name.to_owned(), linkage_name.to_owned());
+        assert_eq!(
+            names,
+            [wanted, ("f".to_owned(), "f".to_owned())],
+            "{address:#x}"
+        );
+    }
+}

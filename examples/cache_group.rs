@@ -10,7 +10,7 @@
 use std::hint::black_box;
 
 use kymo::count::{GroupSpec, MAX_EVENTS, Snapshot};
-use kymo_perf::{Error, Group, Options, SlotLimit, Target, Tracepoints};
+use kymo_perf::{Error, EventNames, Group, Options, SlotLimit, Target};
 
 const HARDWARE: &str = "{cache-references,cache-misses,branches,branch-misses}";
 const SOFTWARE: &str = "{task-clock,page-faults,context-switches}";
@@ -21,7 +21,7 @@ const LEN: usize = 4 << 20;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let limit = SlotLimit::of_machine()?;
     let open = |events: &str| {
-        let groups = Tracepoints::default().groups(events)?;
+        let groups = EventNames::default().groups(events)?;
         let spec: &GroupSpec = &groups[0].spec;
         Group::open(Target::SELF, spec, Options::default(), limit)
     };

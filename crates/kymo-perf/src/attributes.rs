@@ -10,6 +10,7 @@ use perf_event_open_sys::bindings::{
 };
 
 use crate::error::Error;
+use crate::pmu::PmuEvent;
 
 /// After how many events an eBPF program runs if the event names no period.
 pub const DEFAULT_PERIOD: u64 = 1_000_000;
@@ -22,11 +23,17 @@ pub struct Options {
     pub inherit: bool,
     /// The group starts when the target becomes another program by `execve(2)`.
     pub on_exec: bool,
+    /// After how many samples of an event with a period the readers of its descriptor are woken; 0
+    /// stands for 1. It has an effect where the caller maps a buffer for them, by
+    /// [`Group::descriptor`](crate::Group::descriptor).
+    pub wakeup: u32,
 }
 
-/// The attributes of an event that is disabled, and whose read gives its whole group.
+/// The attributes of an event that is disabled, and whose read gives its whole group. The PMU's
+/// numbers, if there are any, stand for the event's kind.
 pub(crate) fn of(
     event: &EventSpec,
+    pmu: Option<&PmuEvent>,
     options: Options,
     runs_program: bool,
 ) -> Result<perf_event_attr, Error> {
@@ -61,6 +68,14 @@ pub(crate) fn of(
             (PERF_TYPE_BREAKPOINT, 0)
         }
     };
+    if let Some(pmu) = pmu {
+        attributes.type_ = pmu.number;
+        let [config, config1, config2, config3] = pmu.config;
+        attributes.config = config;
+        attributes.config1 = config1;
+        attributes.config2 = config2;
+        attributes.config3 = config3;
+    }
     let is_tracepoint = matches!(event.kind, EventKind::Tracepoint(_));
     let period = match event.period {
         // A program on a tracepoint runs at each event, without a period.
@@ -69,7 +84,7 @@ pub(crate) fn of(
     };
     if period > 0 {
         attributes.sample_period = period;
-        attributes.wakeup_events = 1;
+        attributes.wakeup_events = options.wakeup.max(1);
     }
     attributes.set_disabled(1);
     attributes.set_enable_on_exec(options.on_exec.into());
@@ -104,7 +119,7 @@ mod tests {
 
     fn attributes(name: &str) -> perf_event_attr {
         let event = EventSpec::from_name(name).expect(name);
-        of(&event, Options::default(), false).expect(name)
+        of(&event, None, Options::default(), false).expect(name)
     }
 
     /// K-02, K-03: the numbers of `linux/perf_event.h`.
@@ -164,24 +179,49 @@ mod tests {
     #[test]
     fn options_become_attributes() {
         let mut event = EventSpec::from_name("page-faults").expect("an event");
-        let plain = of(&event, Options::default(), false).expect("attributes");
+        let plain = of(&event, None, Options::default(), false).expect("attributes");
         assert_eq!((plain.inherit(), plain.enable_on_exec()), (0, 0));
         assert_eq!((plain.exclude_kernel(), plain.exclude_user()), (0, 0));
         assert_eq!((plain.sample_period, plain.wakeup_events), (0, 0));
         let (inherit, on_exec) = (true, true);
-        let options = Options { inherit, on_exec };
-        let inherited = of(&event, options, false).expect("attributes");
+        let options = Options {
+            inherit,
+            on_exec,
+            wakeup: 5,
+        };
+        let inherited = of(&event, None, options, false).expect("attributes");
         assert_eq!((inherited.inherit(), inherited.enable_on_exec()), (1, 1));
         let (kernel, user) = (true, false);
         event.exclude = Exclude { kernel, user };
         event.period = 77;
-        let only_user = of(&event, Options::default(), true).expect("attributes");
+        let only_user = of(&event, None, Options::default(), true).expect("attributes");
         assert_eq!(
             (only_user.exclude_kernel(), only_user.exclude_user()),
             (1, 0)
         );
         assert_eq!(only_user.exclude_hv(), 1);
         assert_eq!((only_user.sample_period, only_user.wakeup_events), (77, 1));
+        let seldom = of(&event, None, options, true).expect("attributes");
+        assert_eq!((seldom.sample_period, seldom.wakeup_events), (77, 5));
+    }
+
+    /// K-14.
+    #[test]
+    fn an_event_of_a_pmu_has_its_numbers() {
+        let event = EventSpec::from_name("r1:u").expect("an event");
+        let pmu = PmuEvent {
+            pmu: "uncore".to_owned(),
+            number: 17,
+            config: [1, 2, 3, 4],
+            cpus: None,
+            is_shared: true,
+            scale: 1.0,
+            unit: None,
+        };
+        let attributes = of(&event, Some(&pmu), Options::default(), false).expect("attributes");
+        assert_eq!((attributes.type_, attributes.exclude_kernel()), (17, 1));
+        let config = [attributes.config, attributes.config1, attributes.config2];
+        assert_eq!((config, attributes.config3), ([1, 2, 3], 4));
     }
 
     /// K-01, K-20: 0 stands for the default where there is something to run.
@@ -189,7 +229,7 @@ mod tests {
     fn a_program_without_a_period_runs_after_the_default() {
         for (name, period) in [("page-faults", DEFAULT_PERIOD), ("tracepoint:7", 0)] {
             let event = EventSpec::from_name(name).expect(name);
-            let attributes = of(&event, Options::default(), true).expect(name);
+            let attributes = of(&event, None, Options::default(), true).expect(name);
             assert_eq!(attributes.sample_period, period, "{name}");
         }
     }
@@ -201,7 +241,7 @@ mod tests {
             ("interrupts", "irq:irq_handler_entry"),
         ] {
             let event = EventSpec::from_name(name).expect(name);
-            let error = of(&event, Options::default(), false).expect_err(name);
+            let error = of(&event, None, Options::default(), false).expect_err(name);
             let sentence = error.to_string();
             assert!(
                 sentence.contains(name) && sentence.contains(instead),

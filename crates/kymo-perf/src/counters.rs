@@ -1,12 +1,13 @@
 //! Groups on several targets, added up.
 
-use kymo::count::{EventSpec, GroupSpec, scale};
+use kymo::count::{EventSpec, scale};
 
 use crate::attributes::Options;
 use crate::error::Error;
 use crate::group::Group;
 use crate::limit::SlotLimit;
 use crate::machine::threads;
+use crate::names::NamedGroup;
 use crate::target::Target;
 
 /// Groups that count for several targets, the CPUs of a machine or the threads of a process: each
@@ -23,12 +24,14 @@ impl Counters {
     /// Opens all groups for all targets. They do not count yet.
     ///
     /// A target that is gone before its first group is open is left out, as threads end at any
-    /// time.
+    /// time. A group of a PMU that only some CPUs have is open on these.
     ///
     /// # Errors
-    /// Those of [`Group::open`]; [`Error::NoSuchTarget`] if no target is left.
+    /// Those of [`Group::open_named`]; [`Error::NoSuchTarget`] if no target is left;
+    /// [`Error::OnlyForCpus`] and [`Error::OnOtherCpus`] for groups of PMUs that do not count for
+    /// the targets.
     pub fn open(
-        groups: &[GroupSpec],
+        groups: &[NamedGroup],
         targets: &[Target],
         options: Options,
         limit: SlotLimit,
@@ -37,28 +40,39 @@ impl Counters {
         let mut gone = Error::NoTarget;
         let mut is_any_left = false;
         for &target in targets {
-            let opened: Result<Vec<Group>, Error> = groups
+            let opened: Result<Vec<Vec<Group>>, Error> = groups
                 .iter()
-                .map(|group| Group::open(target, group, options, limit))
+                .map(|group| open_copies(group, target, options, limit))
                 .collect();
             match opened {
                 Ok(opened) => {
                     is_any_left = true;
-                    for (groups, group) in all.iter_mut().zip(opened) {
-                        groups.push(group);
+                    for (groups, copies) in all.iter_mut().zip(opened) {
+                        groups.extend(copies);
                     }
                 }
                 Err(error @ Error::NoSuchTarget { .. }) => gone = error,
                 Err(error) => return Err(error),
             }
         }
-        match is_any_left {
-            true => Ok(Counters {
-                groups: all,
-                may_lack_threads: false,
-            }),
-            false => Err(gone),
+        if !is_any_left {
+            return Err(gone);
         }
+        for (group, opened) in groups.iter().zip(&all) {
+            if opened.is_empty() {
+                return Err(elsewhere(group));
+            }
+        }
+        Ok(Counters {
+            groups: all,
+            may_lack_threads: false,
+        })
+    }
+
+    /// The targets of a group, in the order of [`Total::by_target`].
+    pub fn targets(&self, group: usize) -> Vec<Target> {
+        let groups = self.groups.get(group).into_iter().flatten();
+        groups.map(Group::target).collect()
     }
 
     /// Opens all groups for all threads of these processes. They do not count yet.
@@ -71,7 +85,7 @@ impl Counters {
     /// # Errors
     /// Those of [`open`](Counters::open).
     pub fn open_processes(
-        groups: &[GroupSpec],
+        groups: &[NamedGroup],
         pids: &[u32],
         options: Options,
         limit: SlotLimit,
@@ -134,6 +148,35 @@ impl Counters {
         };
         self.groups.iter().map(total).collect()
     }
+}
+
+/// The copies of a group for a target; none if its PMUs are of other CPUs.
+fn open_copies(
+    group: &NamedGroup,
+    target: Target,
+    options: Options,
+    limit: SlotLimit,
+) -> Result<Vec<Group>, Error> {
+    let mut copies = Vec::new();
+    for copy in 0..group.copies() {
+        if group.covers(copy, target)? {
+            copies.push(Group::open_named(target, group, copy, options, limit)?);
+        }
+    }
+    Ok(copies)
+}
+
+/// Why a group is open for no target.
+fn elsewhere(group: &NamedGroup) -> Error {
+    let events = group.names.iter().enumerate();
+    let mut of_pmus = events.filter_map(|(at, name)| Some((name, group.pmu(at, 0)?)));
+    let (name, cpus) = match of_pmus.next() {
+        Some((name, pmu)) => (name.clone(), pmu.cpus.clone().unwrap_or_default()),
+        None => return Error::NoTarget,
+    };
+    let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    let cpus = cpus.join(", ");
+    Error::OnOtherCpus { name, cpus }
 }
 
 /// How often [`Counters::open_processes`] opens the groups of processes whose threads change.
@@ -267,6 +310,29 @@ impl Total {
         (self.time_enabled > 0).then(|| self.time_running as f64 / self.time_enabled as f64)
     }
 
+    /// What was counted for each target, in the order of [`Counters::targets`].
+    pub fn by_target(&self) -> Vec<Total> {
+        let one = |target: &TargetCounts| {
+            let mut total = Total::default();
+            total.add_target(target, &self.events);
+            total
+        };
+        self.targets.iter().map(one).collect()
+    }
+
+    /// Adds what the same group has counted for other targets, or at another time.
+    pub fn add_total(&mut self, other: &Total) {
+        for target in &other.targets {
+            self.add_target(target, &other.events);
+        }
+    }
+
+    fn add_target(&mut self, target: &TargetCounts, events: &[EventTotal]) {
+        let events = events.iter().map(|event| event.event);
+        let counts = events.zip(target.raw.iter().copied());
+        self.add(target.time_enabled, target.time_running, counts);
+    }
+
     /// What was counted since an earlier reading of the same group for the same targets: each
     /// target's counts are scaled by its times since then.
     pub fn since(&self, earlier: &Total) -> Total {
@@ -374,6 +440,53 @@ mod tests {
         }
         let never = total(&[(0, 0, 0)]);
         assert_eq!((scaled(&never), never.share()), (None, None));
+    }
+
+    /// K-14: what only CPU 1 counts is counted neither for CPU 0 nor for a thread.
+    #[test]
+    fn a_group_that_no_target_counts_is_refused() {
+        let event = EventSpec::software(Software::PageFaults);
+        let pmu = crate::PmuEvent {
+            pmu: "uncore".to_owned(),
+            number: 17,
+            config: [0; 4],
+            cpus: Some(vec![1, 3]),
+            is_shared: true,
+            scale: 1.0,
+            unit: None,
+        };
+        let event = crate::NamedEvent {
+            pmus: vec![pmu],
+            ..event.into()
+        };
+        let groups = [NamedGroup::new(vec![event]).expect("a group")];
+        for (target, words) in [
+            (Target::Cpu(0), "page-faults is counted by other CPUs: 1, 3"),
+            (
+                Target::SELF,
+                "page-faults counts what several CPUs do, for no",
+            ),
+        ] {
+            let limit = SlotLimit::of_machine().expect("a limit");
+            let opened = Counters::open(&groups, &[target], Options::default(), limit);
+            let sentence = opened.expect_err("no counters").to_string();
+            assert!(sentence.contains(words), "{sentence}");
+        }
+    }
+
+    /// K-22: each target's own counts, and the sum of totals.
+    #[test]
+    fn a_total_is_of_its_targets() {
+        let sum = total(&[(10, 5, 7), (20, 20, 3), (10, 0, 0)]);
+        let parts = sum.by_target();
+        let counts: Vec<(u64, Option<u64>)> = parts
+            .iter()
+            .map(|part| (part.events[0].raw, scaled(part)))
+            .collect();
+        assert_eq!(counts, [(7, Some(14)), (3, Some(3)), (0, None)]);
+        let mut again = Total::default();
+        parts.iter().for_each(|part| again.add_total(part));
+        assert_eq!(again, sum);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-use kymo::count::{EventSpec, Refused, Software};
+use kymo::count::{Refused, Software};
 
 use crate::machine::{Needs, Paranoid};
+use crate::names::NamedEvent;
 use crate::target::Target;
 
 /// Why something cannot be counted. A call that failed has changed nothing, unless it says so:
@@ -42,10 +43,42 @@ pub enum Error {
         name: String,
     },
     /// Behind an event's name stands something else than `:u` or `:k`.
-    #[error("{name:?} has a modifier that counting does not have")]
+    #[error("{name:?} has the modifier {modifier}{}", no_modifier(*.modifier))]
     UnknownModifier {
         /// The name.
         name: String,
+        /// The letter.
+        modifier: char,
+    },
+    /// The kernel describes no PMU of this name.
+    #[error("this kernel has no PMU {name:?}; it has {known}")]
+    UnknownPmu {
+        /// The name.
+        name: String,
+        /// The names of those that it has.
+        known: String,
+    },
+    /// An event of a PMU that cannot be counted as it is written.
+    #[error("{name:?} cannot be counted: {what}")]
+    BadPmuEvent {
+        /// The event.
+        name: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// An event of what several CPUs share cannot be counted for a thread.
+    #[error("{name} counts what several CPUs do, for no thread or command; count CPUs")]
+    OnlyForCpus {
+        /// The event.
+        name: String,
+    },
+    /// None of the targets is a CPU whose PMU has the event.
+    #[error("{name} is counted by other CPUs: {cpus}")]
+    OnOtherCpus {
+        /// The event.
+        name: String,
+        /// These CPUs.
+        cpus: String,
     },
     /// Linux has no tracepoint of this name.
     #[error("this kernel has no tracepoint {name:?}")]
@@ -78,7 +111,7 @@ pub enum Error {
     #[error("{event} may not be counted for {target}: {paranoid}{}", .paranoid.way_out(*.needs))]
     NotPermitted {
         /// The event.
-        event: EventSpec,
+        event: String,
         /// For whom.
         target: Target,
         /// The system's setting.
@@ -90,7 +123,7 @@ pub enum Error {
     #[error("{event} cannot be counted: this machine's PMU, or its kernel, lacks the event")]
     NotOnThisMachine {
         /// The event.
-        event: EventSpec,
+        event: String,
     },
     /// The machine has the event, but does not count it so.
     #[error(
@@ -99,7 +132,7 @@ pub enum Error {
     )]
     NotInThisWay {
         /// The event.
-        event: EventSpec,
+        event: String,
         /// For whom.
         target: Target,
         /// What the kernel said.
@@ -109,7 +142,7 @@ pub enum Error {
     #[error("{event} cannot be counted: all counters of its kind are in use")]
     InUse {
         /// The event.
-        event: EventSpec,
+        event: String,
     },
     /// The target is gone.
     #[error("there is no {target}")]
@@ -133,7 +166,7 @@ pub enum Error {
     )]
     Program {
         /// The event.
-        event: EventSpec,
+        event: String,
         /// What the kernel said.
         source: io::Error,
     },
@@ -168,7 +201,7 @@ pub enum Error {
     #[error("the kernel's counts of the group led by {leader} are not those of its events")]
     BadRead {
         /// The leader.
-        leader: EventSpec,
+        leader: String,
     },
     /// A system call failed that fails on no known machine.
     #[error("cannot {what}: {source}")]
@@ -190,6 +223,9 @@ impl Error {
             | Error::BadList { .. }
             | Error::UnknownEvent { .. }
             | Error::UnknownModifier { .. }
+            | Error::BadPmuEvent { .. }
+            | Error::OnlyForCpus { .. }
+            | Error::OnOtherCpus { .. }
             | Error::NotOnLinux { .. }
             | Error::BadSetting { .. } => ErrorKind::InvalidInput,
             Error::NotPermitted { .. } => ErrorKind::PermissionDenied,
@@ -211,6 +247,7 @@ impl Error {
             Error::UnknownEvent { .. } | Error::UnknownTracepoint { .. } => {
                 Some("`kymo count --list` prints the events")
             }
+            Error::OnlyForCpus { .. } => Some("add -a for all, or -C for some"),
             Error::UnknownModifier { .. } => {
                 Some("give the event alone, or with :u or :k to count one mode")
             }
@@ -235,14 +272,37 @@ mod errno {
     pub const EOPNOTSUPP: i32 = 95;
 }
 
+/// What a modifier of `perf` would do, as the end of a sentence that names it.
+fn no_modifier(modifier: char) -> String {
+    let meaning = match modifier {
+        'p' => "precise addresses of samples",
+        'P' => "the most precise addresses of samples",
+        'h' => "only hypervisors",
+        'G' => "only virtual machines",
+        'H' => "only the host",
+        'I' => "not while idle",
+        'S' => "counts in samples",
+        'D' => "always on the PMU",
+        'W' => "a group that may be taken apart",
+        'e' => "alone on the PMU",
+        'b' => "counted by eBPF programs",
+        'R' => "latency of retirement",
+        'X' => "never in another group",
+        _ => return ", which is none".to_owned(),
+    };
+    format!(" ({meaning}), which counting does not have")
+}
+
 /// What an error of `perf_event_open(2)` means.
-pub(crate) fn opening(event: EventSpec, target: Target, source: io::Error) -> Error {
+pub(crate) fn opening(event: &NamedEvent, target: Target, source: io::Error) -> Error {
+    let needs = Needs::of(&event.event, target);
+    let event = event.name.clone();
     match source.raw_os_error() {
         Some(errno::EPERM | errno::EACCES) => Error::NotPermitted {
             event,
             target,
             paranoid: Paranoid::read(),
-            needs: Needs::of(&event, target),
+            needs,
         },
         Some(errno::ENOENT | errno::ENODEV) => Error::NotOnThisMachine { event },
         Some(errno::ESRCH) => Error::NoSuchTarget { target },
@@ -293,7 +353,7 @@ mod tests {
 
     #[test]
     fn every_refusal_of_the_kernel_has_its_sentence() {
-        let event = EventSpec::from_name("cycles").expect("an event");
+        let event = kymo::count::EventSpec::from_name("cycles").expect("an event");
         for (errno, words) in [
             (errno::EPERM, "perf_event_paranoid"),
             (errno::EACCES, "perf_event_paranoid"),
@@ -307,7 +367,7 @@ mod tests {
             (5, "cannot open an event"),
         ] {
             let source = io::Error::from_raw_os_error(errno);
-            let sentence = opening(event, Target::Cpu(3), source).to_string();
+            let sentence = opening(&event.into(), Target::Cpu(3), source).to_string();
             assert!(sentence.contains(words), "{errno}: {sentence}");
         }
     }

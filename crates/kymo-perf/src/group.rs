@@ -8,6 +8,7 @@ use kymo::count::{EventSpec, GroupSpec, MAX_EVENTS, Refused, Snapshot};
 use crate::attributes::{self, Options};
 use crate::error::{self, Error};
 use crate::limit::SlotLimit;
+use crate::names::{NamedEvent, NamedGroup};
 use crate::sys::{Control, Linux, Scope, System};
 use crate::target::Target;
 use crate::values::{MAX_BYTES, Values};
@@ -50,6 +51,7 @@ struct Opened<E> {
     event: E,
     id: u64,
     spec: EventSpec,
+    name: String,
     /// The count when the group was started. It is not always 0: what inherited events counted in
     /// threads that have ended cannot be reset.
     from: u64,
@@ -78,11 +80,32 @@ impl Group<Linux> {
         options: Options,
         limit: SlotLimit,
     ) -> Result<Group<Linux>, Error> {
+        Group::open_named(target, &(*events).into(), 0, options, limit)
+    }
+
+    /// A group with events by name, which does not count yet. Of events that several PMUs count,
+    /// each has a group of its own: that of the PMU numbered `copy`, from 0 to
+    /// [`NamedGroup::copies`].
+    ///
+    /// # Errors
+    /// Those of [`add`](Group::add).
+    pub fn open_named(
+        target: Target,
+        events: &NamedGroup,
+        copy: usize,
+        options: Options,
+        limit: SlotLimit,
+    ) -> Result<Group<Linux>, Error> {
         // Nothing is opened of a group that cannot be.
-        events.fits(limit.slots)?;
+        events.spec.fits(limit.slots)?;
         let mut group = Group::new(target, options, limit);
-        for event in events.events() {
-            group.add(*event)?;
+        for (at, (event, name)) in events.spec.events().iter().zip(&events.names).enumerate() {
+            let event = NamedEvent {
+                event: *event,
+                name: name.clone(),
+                pmus: events.pmu(at, copy).cloned().into_iter().collect(),
+            };
+            group.add(event)?;
         }
         Ok(group)
     }
@@ -115,14 +138,16 @@ impl<S: System> Group<S> {
         })
     }
 
-    /// Adds an event. If the group counts, all of it starts again from zero, so that the counts
-    /// stay those of the same time.
+    /// Adds an event, an [`EventSpec`] or a [`NamedEvent`]. If the group counts, all of it starts
+    /// again from zero, so that the counts stay those of the same time.
+    ///
+    /// Of several PMUs that count the event, the first does here.
     ///
     /// # Errors
     /// [`Refused::TooManyEvents`], [`Refused::TooManySlots`], or what the kernel says. The group
     /// is then as it was; only if it cannot be started again, it is stopped.
-    pub fn add(&mut self, event: EventSpec) -> Result<Handle, Error> {
-        self.attach(event, None)
+    pub fn add(&mut self, event: impl Into<NamedEvent>) -> Result<Handle, Error> {
+        self.attach(event.into(), None)
     }
 
     /// Adds an event that runs an eBPF program, by the program's descriptor: at each event for a
@@ -133,24 +158,25 @@ impl<S: System> Group<S> {
     /// Those of [`add`](Group::add), and [`Error::Program`].
     pub fn add_with_program(
         &mut self,
-        event: EventSpec,
+        event: impl Into<NamedEvent>,
         program: BorrowedFd<'_>,
     ) -> Result<Handle, Error> {
-        self.attach(event, Some(program))
+        self.attach(event.into(), Some(program))
     }
 
     fn attach(
         &mut self,
-        spec: EventSpec,
+        named: NamedEvent,
         program: Option<BorrowedFd<'_>>,
     ) -> Result<Handle, Error> {
-        let place = self.place_for(spec)?;
-        let attributes = attributes::of(&spec, self.options, program.is_some())?;
+        let place = self.place_for(named.event)?;
+        let pmu = named.pmus.first();
+        let attributes = attributes::of(&named.event, pmu, self.options, program.is_some())?;
         let leader = self.leader().ok().map(|leader| &leader.event);
         let event = self
             .system
             .open(&attributes, self.target, leader)
-            .map_err(|source| error::opening(spec, self.target, source))?;
+            .map_err(|source| error::opening(&named, self.target, source))?;
         let id = self.system.id(&event).map_err(|source| Error::System {
             what: "ask for an event's id",
             source,
@@ -159,14 +185,15 @@ impl<S: System> Group<S> {
         if let Some(program) = program {
             let linked = self.system.set_program(&event, program);
             linked.map_err(|source| Error::Program {
-                event: spec,
+                event: named.name.clone(),
                 source,
             })?;
         }
         let opened = Opened {
             event,
             id,
-            spec,
+            spec: named.event,
+            name: named.name,
             from: 0,
         };
         let Some(free) = self.events.get_mut(place) else {
@@ -309,13 +336,13 @@ impl<S: System> Group<S> {
         })?;
         let values = Values::parse(buffer.get(..len).unwrap_or_default());
         let values = values.ok_or(Error::BadRead {
-            leader: leader.spec,
+            leader: leader.name.clone(),
         })?;
         let mut events = self.events.iter().flatten();
         match events.all(|event| values.of(event.id).is_some()) {
             true => Ok(values),
             false => Err(Error::BadRead {
-                leader: leader.spec,
+                leader: leader.name.clone(),
             }),
         }
     }

@@ -6,9 +6,9 @@
 //! [`Snapshot`](kymo::count::Snapshot) says for how much of the time it did. [`Counters`] are groups on many targets, added up.
 //!
 //! ```no_run
-//! use kymo_perf::{Group, Options, SlotLimit, Target, Tracepoints};
+//! use kymo_perf::{EventNames, Group, Options, SlotLimit, Target};
 //!
-//! let groups = Tracepoints::default().groups("{page-faults,context-switches}")?;
+//! let groups = EventNames::default().groups("{page-faults,context-switches}")?;
 //! let limit = SlotLimit::of_machine()?;
 //! let mut group = Group::open(Target::SELF, &groups[0].spec, Options::default(), limit)?;
 //! group.start()?;
@@ -49,6 +49,7 @@ mod group;
 mod limit;
 mod machine;
 mod names;
+mod pmu;
 #[cfg(feature = "aya")]
 mod program;
 #[allow(unsafe_code)]
@@ -56,6 +57,7 @@ mod sys;
 mod target;
 #[cfg(test)]
 mod tests;
+mod tracepoints;
 mod values;
 
 pub use attributes::{DEFAULT_PERIOD, Options};
@@ -66,7 +68,9 @@ pub use error::Error;
 pub use group::{Group, Handle};
 pub use limit::{DEFAULT_SLOTS, LIMIT_VARIABLE, LimitSource, SlotLimit};
 pub use machine::{Needs, Paranoid, cpu_list, online_cpus, threads};
-pub use names::{NamedEvent, NamedGroup, Tracepoints};
+pub use names::{EventNames, NamedEvent, NamedGroup};
+pub use pmu::{PmuEvent, Pmus};
 #[cfg(feature = "aya")]
 pub use program::ProgramFile;
 pub use target::Target;
+pub use tracepoints::Tracepoints;

@@ -1,164 +1,169 @@
-//! Events by name, tracepoints included, and lists of groups.
+//! Events by name, tracepoints and those of PMUs included, and lists of groups.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-
-use kymo::count::{EventKind, EventSpec, GroupSpec};
+use kymo::count::{EventKind, EventSpec, Exclude, GroupSpec};
 
 use crate::error::Error;
+use crate::pmu::{PmuEvent, Pmus};
+use crate::target::Target;
+use crate::tracepoints::Tracepoints;
 
 /// An event, and what the user calls it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NamedEvent {
-    /// The event.
+    /// The event. Of a PMU that sysfs describes, its kind is [`EventKind::Raw`].
     pub event: EventSpec,
     /// Its name. A tracepoint's is not that of its number.
     pub name: String,
+    /// The PMUs that count it, whose counts are added up; none if the event's kind says it.
+    pub pmus: Vec<PmuEvent>,
+}
+
+impl From<EventSpec> for NamedEvent {
+    fn from(event: EventSpec) -> NamedEvent {
+        NamedEvent {
+            event,
+            name: event.to_string(),
+            pmus: Vec::new(),
+        }
+    }
 }
 
 /// A group, and what the user calls its events.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NamedGroup {
     /// The events.
     pub spec: GroupSpec,
     /// Their names, in the same order.
     pub names: Vec<String>,
+    /// The PMUs that count each of them.
+    pmus: Vec<Vec<PmuEvent>>,
+}
+
+impl From<GroupSpec> for NamedGroup {
+    fn from(spec: GroupSpec) -> NamedGroup {
+        let events = spec.events();
+        NamedGroup {
+            spec,
+            names: events.iter().map(EventSpec::to_string).collect(),
+            pmus: events.iter().map(|_| Vec::new()).collect(),
+        }
+    }
 }
 
 impl NamedGroup {
     /// A group of these events.
     ///
     /// # Errors
-    /// Those of [`GroupSpec::new`].
+    /// Those of [`GroupSpec::new`], and [`Error::BadPmuEvent`] if several PMUs count one of the
+    /// events, and not all of the others.
     pub fn new(events: Vec<NamedEvent>) -> Result<NamedGroup, Error> {
         let specs: Vec<EventSpec> = events.iter().map(|event| event.event).collect();
+        let copies = |event: &NamedEvent| event.pmus.len().max(1);
+        if let Some(many) = events.iter().find(|event| copies(event) > 1)
+            && events.iter().any(|event| copies(event) != copies(many))
+        {
+            return Err(Error::BadPmuEvent {
+                name: many.name.clone(),
+                what: format!(
+                    "{} PMUs count it, and not the other events of its group; count it alone",
+                    copies(many)
+                ),
+            });
+        }
         Ok(NamedGroup {
             spec: GroupSpec::new(&specs)?,
-            names: events.into_iter().map(|event| event.name).collect(),
+            names: events.iter().map(|event| event.name.clone()).collect(),
+            pmus: events.into_iter().map(|event| event.pmus).collect(),
         })
     }
-}
 
-/// The folder in which the kernel describes its tracepoints.
-#[derive(Clone, Debug)]
-pub struct Tracepoints {
-    events: PathBuf,
-}
-
-impl Default for Tracepoints {
-    fn default() -> Tracepoints {
-        // The second is where kernels before 4.1 have it.
-        let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-        let place = places
-            .iter()
-            .find(|place| Path::new(place).join("events").exists());
-        Tracepoints {
-            events: Path::new(place.unwrap_or(&places[0])).join("events"),
-        }
-    }
-}
-
-impl Tracepoints {
-    /// The tracepoints of a folder that has a folder `events`, as tracefs has.
-    pub fn of(tracefs: &Path) -> Tracepoints {
-        Tracepoints {
-            events: tracefs.join("events"),
-        }
+    /// How many groups have to be open for each target: one for each PMU of the kind.
+    pub fn copies(&self) -> usize {
+        let copies = self.pmus.iter().map(|pmus| pmus.len().max(1));
+        copies.max().unwrap_or(1)
     }
 
-    /// The number of `system:name`.
+    /// The PMU that counts an event of a copy; `None` if the event's kind says it.
+    pub fn pmu(&self, event: usize, copy: usize) -> Option<&PmuEvent> {
+        self.pmus.get(event)?.get(copy)
+    }
+
+    /// Whether all events of a copy can be counted for a target.
     ///
     /// # Errors
-    /// [`Error::UnknownTracepoint`], [`Error::NoTracefs`].
-    pub fn number(&self, name: &str) -> Result<u64, Error> {
-        let unknown = || Error::UnknownTracepoint {
-            name: name.to_owned(),
-        };
-        let (system, event) = name.split_once(':').ok_or_else(unknown)?;
-        let is_word = |part: &str| {
-            let mut letters = part.bytes();
-            !part.is_empty()
-                && letters.all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
-        };
-        if !is_word(system) || !is_word(event) {
-            return Err(unknown());
-        }
-        let path = self.events.join(system).join(event).join("id");
-        match fs::read_to_string(&path) {
-            Ok(text) => text.trim().parse().map_err(|_| unknown()),
-            // Where the folder is there, so would be the tracepoint.
-            Err(error)
-                if error.kind() == io::ErrorKind::NotFound
-                    && self.events.join("sched").exists() =>
-            {
-                Err(unknown())
-            }
-            Err(source) => Err(Error::NoTracefs {
-                name: name.to_owned(),
-                path,
-                source,
-            }),
-        }
-    }
-
-    /// The names of all tracepoints, sorted; none where the folder cannot be read.
-    pub fn names(&self) -> Vec<String> {
-        let folders = |path: &Path| -> Vec<String> {
-            let entries = fs::read_dir(path).into_iter().flatten().flatten();
-            let folders = entries.filter(|entry| entry.path().is_dir());
-            folders
-                .filter_map(|entry| entry.file_name().into_string().ok())
-                .collect()
-        };
-        let mut names = Vec::new();
-        for system in folders(&self.events) {
-            // Ftrace's own records are no tracepoints: nothing can count them.
-            if system == "ftrace" {
+    /// [`Error::OnlyForCpus`] if the target is a thread, and several CPUs share a PMU.
+    pub fn covers(&self, copy: usize, target: Target) -> Result<bool, Error> {
+        let (_, cpu) = target.numbers();
+        for (event, name) in self.names.iter().enumerate() {
+            let Some(pmu) = self.pmu(event, copy) else {
                 continue;
+            };
+            if pmu.is_shared && !target.is_cpu() {
+                return Err(Error::OnlyForCpus { name: name.clone() });
             }
-            let events = folders(&self.events.join(&system));
-            names.extend(events.into_iter().map(|event| format!("{system}:{event}")));
+            let is_there = |cpus: &Vec<u32>| cpus.iter().any(|of| i64::from(*of) == i64::from(cpu));
+            if cpu >= 0 && !pmu.cpus.as_ref().is_none_or(is_there) {
+                return Ok(false);
+            }
         }
-        names.sort_unstable();
-        names
+        Ok(true)
     }
+}
 
-    /// The event with a name that [`EventSpec::from_name`] knows, or with that of a tracepoint,
-    /// such as `sched:sched_switch`, behind which `:u` or `:k` may stand too.
+/// The names of events: those that are known everywhere, the kernel's tracepoints, and those of its
+/// PMUs.
+#[derive(Clone, Debug, Default)]
+pub struct EventNames {
+    /// Tracepoints.
+    pub tracepoints: Tracepoints,
+    /// PMUs.
+    pub pmus: Pmus,
+}
+
+impl EventNames {
+    /// The event with a name that [`EventSpec::from_name`] knows, with that of a tracepoint, such
+    /// as `sched:sched_switch`, behind which `:u` or `:k` may stand too, or with that of an event of
+    /// a PMU, such as `cpu/event=0x3c/u` ([`Pmus::event`]).
     ///
     /// # Errors
-    /// [`Error::UnknownEvent`], [`Error::UnknownModifier`], and those of
-    /// [`number`](Tracepoints::number).
+    /// [`Error::UnknownEvent`], [`Error::UnknownModifier`], those of
+    /// [`number`](Tracepoints::number) and of [`Pmus::event`].
     pub fn event(&self, name: &str) -> Result<NamedEvent, Error> {
-        let named = |event| NamedEvent {
-            event,
-            name: name.to_owned(),
-        };
         if let Some(event) = EventSpec::from_name(name) {
-            return Ok(named(event));
+            return Ok(NamedEvent {
+                name: name.to_owned(),
+                ..event.into()
+            });
         }
-        let (tracepoint, modes) = match name.rsplit_once(':') {
-            Some((tracepoint, "u" | "k")) if tracepoint.contains(':') => {
-                (tracepoint, name.get(tracepoint.len()..).unwrap_or_default())
-            }
-            // `cycles:pp` is no tracepoint.
-            Some((event, _)) if EventSpec::from_name(event).is_some() => {
-                return Err(Error::UnknownModifier {
-                    name: name.to_owned(),
-                });
-            }
-            Some(_) => (name, ""),
-            None => {
+        if is_of_pmu(name) {
+            return self.pmus.event(name);
+        }
+        let colons = name.match_indices(':').map(|(at, _)| name.split_at(at));
+        let mut kinds =
+            colons.filter_map(|(event, modes)| Some((EventKind::from_name(event)?, modes)));
+        let (event, modes) = match (kinds.next_back(), name.rsplit_once(':')) {
+            (Some((event, modes)), _) => (event, modes.trim_start_matches(':')),
+            (None, Some((event, modes))) if event.contains(':') => (self.tracepoint(event)?, modes),
+            (None, Some(_)) => (self.tracepoint(name)?, ""),
+            (None, None) => {
                 return Err(Error::UnknownEvent {
                     name: name.to_owned(),
                 });
             }
         };
-        let number = self.number(tracepoint)?;
-        let modes = EventSpec::from_name(&format!("tracepoint:{number}{modes}"));
-        let plain = EventSpec::of(EventKind::Tracepoint(number));
-        Ok(named(modes.unwrap_or(plain)))
+        let exclude = exclude(name, modes)?;
+        Ok(NamedEvent {
+            name: name.to_owned(),
+            ..EventSpec {
+                exclude,
+                ..EventSpec::of(event)
+            }
+            .into()
+        })
+    }
+
+    fn tracepoint(&self, name: &str) -> Result<EventKind, Error> {
+        self.tracepoints.number(name).map(EventKind::Tracepoint)
     }
 
     /// The groups of a list: events between braces are one group, every other event is a group of
@@ -178,7 +183,7 @@ impl Tracepoints {
                 Some(inside) => inside
                     .split_once('}')
                     .ok_or_else(|| bad("a brace is not closed"))?,
-                None => rest.split_at(rest.find(',').unwrap_or(rest.len())),
+                None => rest.split_at(comma(rest).unwrap_or(rest.len())),
             };
             if events.contains('{') {
                 return Err(bad("a group cannot be inside another"));
@@ -187,11 +192,15 @@ impl Tracepoints {
                 return Err(bad("a brace closes what none opened"));
             }
             let mut named = Vec::new();
-            for name in events.split(',') {
+            let mut events = Some(events);
+            while let Some(list) = events {
+                let end = comma(list);
+                let (name, after) = list.split_at(end.unwrap_or(list.len()));
                 match name.trim() {
                     "" => return Err(bad("a name is missing")),
                     name => named.push(self.event(name)?),
                 }
+                events = end.and_then(|_| after.strip_prefix(','));
             }
             groups.push(NamedGroup::new(named)?);
             rest = match after.trim_start().strip_prefix(',') {
@@ -203,23 +212,88 @@ impl Tracepoints {
     }
 }
 
+/// Whether a name is that of an event of a PMU: a slash that is not an address' length stands in
+/// it.
+fn is_of_pmu(name: &str) -> bool {
+    let pmu = name.split_once('/').map(|(pmu, _)| pmu);
+    pmu.is_some_and(|pmu| !pmu.contains(':'))
+}
+
+/// Where the first comma is between two names. A comma between two slashes is between two
+/// parameters of one event.
+fn comma(list: &str) -> Option<usize> {
+    let mut is_inside = false;
+    for (at, letter) in list.char_indices() {
+        match letter {
+            '/' if is_inside => is_inside = false,
+            '/' => is_inside = is_of_pmu(list.get(..=at).unwrap_or_default()),
+            ',' if !is_inside => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// What the letters behind an event's name leave out: `u` counts what happens in programs, `k` what
+/// happens in the kernel.
+///
+/// # Errors
+/// [`Error::UnknownModifier`].
+pub(crate) fn exclude(name: &str, modes: &str) -> Result<Exclude, Error> {
+    let mut counted = Exclude::NOTHING;
+    for modifier in modes.chars() {
+        match modifier {
+            'u' => counted.user = true,
+            'k' => counted.kernel = true,
+            _ => {
+                return Err(Error::UnknownModifier {
+                    name: name.to_owned(),
+                    modifier,
+                });
+            }
+        }
+    }
+    Ok(match counted.is_something() {
+        true => Exclude {
+            kernel: !counted.kernel,
+            user: !counted.user,
+        },
+        false => Exclude::NOTHING,
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
     use super::*;
 
     /// A folder as tracefs has, which is removed at the end.
     struct Fake(PathBuf);
 
     impl Fake {
-        fn new(test: &str) -> (Fake, Tracepoints) {
+        fn new(test: &str) -> (Fake, EventNames) {
             let path = std::env::temp_dir().join(format!("kymo-{test}-{}", std::process::id()));
             for (name, number) in [("sched/sched_switch", 316), ("irq/irq_handler_entry", 77)] {
                 let folder = path.join("events").join(name);
                 fs::create_dir_all(&folder).expect("a folder");
                 fs::write(folder.join("id"), format!("{number}\n")).expect("a file");
             }
-            let tracepoints = Tracepoints::of(&path);
-            (Fake(path), tracepoints)
+            let device = path.join("devices/cpu");
+            fs::create_dir_all(device.join("format")).expect("a folder");
+            for (file, text) in [
+                ("type", "4"),
+                ("format/event", "config:0-7"),
+                ("format/umask", "config:8-15"),
+            ] {
+                fs::write(device.join(file), text).expect("a file");
+            }
+            let names = EventNames {
+                tracepoints: Tracepoints::of(&path),
+                pmus: Pmus::of(&path.join("devices")),
+            };
+            (Fake(path), names)
         }
     }
 
@@ -232,7 +306,7 @@ mod tests {
     /// K-02: a tracepoint has a name besides its number.
     #[test]
     fn a_tracepoint_is_found_by_its_name() {
-        let (_folder, tracepoints) = Fake::new("names");
+        let (_folder, events) = Fake::new("names");
         for (name, spec) in [
             ("sched:sched_switch", "tracepoint:316"),
             ("sched:sched_switch:u", "tracepoint:316:u"),
@@ -240,29 +314,108 @@ mod tests {
             ("tracepoint:5", "tracepoint:5"),
             ("cycles:u", "cycles:u"),
         ] {
-            let event = tracepoints.event(name).expect(name);
+            let event = events.event(name).expect(name);
             assert_eq!(event.event.to_string(), spec);
             assert_eq!(event.name, name);
         }
-        let names = tracepoints.names();
+        let names = events.tracepoints.names();
         assert_eq!(names, ["irq:irq_handler_entry", "sched:sched_switch"]);
         for (name, words) in [
             ("sched:nothing", "no tracepoint \"sched:nothing\""),
-            ("../x:y", "no tracepoint"),
+            ("..:y", "no tracepoint"),
             ("cycle", "no event is called \"cycle\""),
-            ("cycles:pp", "has a modifier that counting does not have"),
         ] {
-            let error = tracepoints.event(name).expect_err(name).to_string();
+            let error = events.event(name).expect_err(name).to_string();
             assert!(error.contains(words), "{error}");
         }
-        let nowhere = Tracepoints::of(Path::new("/nowhere"));
+        let nowhere = EventNames {
+            tracepoints: Tracepoints::of(Path::new("/nowhere")),
+            ..events.clone()
+        };
         let error = nowhere.event("sched:sched_switch").expect_err("no folder");
         assert!(error.to_string().contains("/nowhere/events"), "{error}");
     }
 
+    /// Each modifier of `perf` that samples, or chooses a machine, is refused by its name.
+    #[test]
+    fn a_modifier_that_counting_does_not_have_is_named() {
+        let (_folder, events) = Fake::new("modifiers");
+        for (name, words) in [
+            ("cycles:pp", "the modifier p (precise addresses of samples)"),
+            ("cycles:uP", "the modifier P ("),
+            ("cycles:G", "the modifier G (only virtual machines)"),
+            ("cycles:H", "the modifier H ("),
+            ("cycles:h", "the modifier h ("),
+            ("r1c2:I", "the modifier I ("),
+            ("mem:0x1000:rw:S", "the modifier S ("),
+            ("tracepoint:7:D", "the modifier D ("),
+            ("sched:sched_switch:W", "the modifier W ("),
+            ("cpu/event=1/e", "the modifier e ("),
+            ("cycles:q", "\"cycles:q\" has the modifier q, which is none"),
+            ("cycles:u:k", "has the modifier :, which is none"),
+        ] {
+            let error = events.event(name).expect_err(name);
+            let sentence = error.to_string();
+            assert!(sentence.contains(words), "{name}: {sentence}");
+            assert!(sentence.contains(name), "{name}: {sentence}");
+        }
+        for (name, spec) in [
+            ("cycles:uk", "cycles"),
+            ("sched:sched_switch:ku", "tracepoint:316"),
+            ("cpu/event=1/k", "r1:k"),
+        ] {
+            let event = events.event(name).expect(name);
+            assert_eq!(event.event.to_string(), spec);
+        }
+    }
+
+    /// Several PMUs of one kind count as one event, if it is alone.
+    #[test]
+    fn a_group_is_of_events_that_as_many_pmus_count() {
+        let (_folder, events) = Fake::new("copies");
+        let mut wide = events.event("cpu/event=1/").expect("an event");
+        wide.pmus = [7, 8]
+            .map(|number| PmuEvent {
+                number,
+                ..wide.pmus[0].clone()
+            })
+            .to_vec();
+        let alone = NamedGroup::new(vec![wide.clone(), wide.clone()]).expect("a group");
+        assert_eq!(alone.copies(), 2);
+        let numbers = [0, 1, 2].map(|copy| alone.pmu(1, copy).map(|pmu| pmu.number));
+        assert_eq!(numbers, [Some(7), Some(8), None]);
+        let cycles = events.event("cycles").expect("an event");
+        let error = NamedGroup::new(vec![cycles.clone(), wide]).expect_err("no group");
+        assert!(error.to_string().contains("2 PMUs count it"), "{error}");
+        assert_eq!(NamedGroup::new(vec![cycles]).expect("a group").copies(), 1);
+    }
+
+    /// K-14: what CPUs share is counted for CPUs, and only on those that count it.
+    #[test]
+    fn a_group_covers_the_cpus_of_its_pmus() {
+        let (_folder, events) = Fake::new("covers");
+        let mut event = events.event("cpu/event=1/").expect("an event");
+        event.pmus[0].cpus = Some(vec![1, 3]);
+        let targets = [
+            Target::Cpu(1),
+            Target::Cpu(2),
+            Target::Process(9),
+            Target::ProcessOnCpu(9, 2),
+        ];
+        for (is_shared, covered) in [
+            (false, [Some(true), Some(false), Some(true), Some(false)]),
+            (true, [Some(true), Some(false), None, None]),
+        ] {
+            event.pmus[0].is_shared = is_shared;
+            let group = NamedGroup::new(vec![event.clone()]).expect("a group");
+            let found = targets.map(|target| group.covers(0, target).ok());
+            assert_eq!(found, covered);
+        }
+    }
+
     #[test]
     fn braces_make_groups() {
-        let (_folder, tracepoints) = Fake::new("braces");
+        let (_folder, events) = Fake::new("braces");
         for (list, groups) in [
             ("cycles", &["cycles"][..]),
             ("cycles,instructions", &["cycles", "instructions"]),
@@ -275,8 +428,17 @@ mod tests {
                 "{cycles:u,sched:sched_switch}",
                 &["cycles:u+sched:sched_switch"],
             ),
+            (
+                "cpu/event=1,umask=2/,{cpu/event=3,umask=4/u,cs},mem:0x10/8:w,cs",
+                &[
+                    "cpu/event=1,umask=2/",
+                    "cpu/event=3,umask=4/u+cs",
+                    "mem:0x10/8:w",
+                    "cs",
+                ],
+            ),
         ] {
-            let found = tracepoints.groups(list.trim()).expect(list);
+            let found = events.groups(list.trim()).expect(list);
             let names: Vec<String> = found.iter().map(|group| group.names.join("+")).collect();
             assert_eq!(names, groups, "{list}");
         }
@@ -289,7 +451,7 @@ mod tests {
             ("{cycles,{cs}}", "inside another"),
             ("{cycles}cs", "a comma, or nothing"),
         ] {
-            let error = tracepoints.groups(list).expect_err(list).to_string();
+            let error = events.groups(list).expect_err(list).to_string();
             assert!(error.contains(words), "{list}: {error}");
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use kymo::count::{EventSpec, Refused, Snapshot};
 use kymo_perf::{
-    Error, Group, Handle, HeldCommand, Options, SlotLimit, Target, Tracepoints, online_cpus,
+    Error, EventNames, Group, Handle, HeldCommand, Options, SlotLimit, Target, online_cpus,
 };
 use permission::{may_count, not_run};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -30,8 +30,8 @@ fn group(names: &[&str], options: Options) -> (Group, Vec<Handle>) {
 
 fn group_of(target: Target, names: &[&str], options: Options) -> (Group, Vec<Handle>) {
     let mut group = Group::new(target, options, limit());
-    let tracepoints = Tracepoints::default();
-    let add = |name: &&str| group.add(tracepoints.event(name).unwrap().event).unwrap();
+    let known = EventNames::default();
+    let add = |name: &&str| group.add(known.event(name).unwrap()).unwrap();
     let handles = names.iter().map(add).collect();
     (group, handles)
 }
@@ -294,7 +294,11 @@ fn a_program_is_counted_from_its_first_instruction_and_not_before() {
     let held = HeldCommand::new(Command::new("true")).unwrap();
     let target = Target::Process(held.pid());
     let (inherit, on_exec) = (true, true);
-    let options = Options { inherit, on_exec };
+    let options = Options {
+        inherit,
+        on_exec,
+        ..Options::default()
+    };
     let (group, handles) = group_of(target, &["page-faults", "task-clock"], options);
     let before = group.read(handles[1]).unwrap();
     assert_eq!(
@@ -335,7 +339,7 @@ fn a_group_is_read_by_one_system_call() {
     let sixteen = ["page-faults"; 16];
     let (mut group, handles) = group(&sixteen, Options::default());
     group.start().unwrap();
-    let tracepoint = Tracepoints::default().event("raw_syscalls:sys_enter");
+    let tracepoint = EventNames::default().event("raw_syscalls:sys_enter");
     let calls = match tracepoint {
         Ok(calls) => calls.event,
         Err(error) => return not_run(&error.to_string()),

@@ -15,7 +15,7 @@ use kymo_capture::qemu::{Boot, Launch};
 use kymo_capture::record::{self, Ending, Options, Via};
 use kymo_ctf::Trace;
 use kymo_machine::{Change, Machine};
-use kymo_perf::{Error, NamedGroup, Total};
+use kymo_perf::{Error, EventNames, NamedGroup, Total};
 
 use super::Arguments;
 use super::output::{Part, Writer};
@@ -102,7 +102,7 @@ pub fn count(arguments: &Arguments, kernel: &Path) -> anyhow::Result<Code> {
         };
         return Err(BadInput(what).into());
     }
-    let groups = [NamedGroup { spec, names }];
+    let groups = [NamedGroup::from(spec)];
     print(&groups, &readings, arguments.interval, &mut out)?;
     out.finish()?;
     let idle: Vec<String> = readings
@@ -142,13 +142,20 @@ fn group(lists: &[String]) -> anyhow::Result<GroupSpec> {
     }
     let mut events = Vec::new();
     for name in inner.split(',').map(str::trim) {
-        let unknown = || Error::UnknownEvent {
-            name: name.to_owned(),
-        };
-        let event = EventSpec::from_name(name).ok_or_else(unknown)?;
-        events.push(event);
+        let event = EventSpec::from_name(name);
+        events.push(event.ok_or_else(|| refused(name))?);
     }
     Ok(GroupSpec::new(&events).map_err(Error::from)?)
+}
+
+/// Why a kernel of one's own does not count an event. Tracepoints and PMUs by name are Linux'.
+fn refused(name: &str) -> Error {
+    match EventNames::default().event(name) {
+        Err(error @ Error::UnknownModifier { .. }) => error,
+        _ => Error::UnknownEvent {
+            name: name.to_owned(),
+        },
+    }
 }
 
 fn readings(trace: &Path) -> anyhow::Result<Readings> {
@@ -212,6 +219,7 @@ fn print(
             let now = total(&group.spec, readings, next);
             let counts = Counts {
                 groups,
+                labels: &[],
                 totals: vec![now.since(&before)],
                 readings: None,
                 elapsed: Duration::from_nanos(next.abs_diff(at)),
@@ -223,6 +231,7 @@ fn print(
     }
     let counts = Counts {
         groups,
+        labels: &[],
         totals: vec![total(&group.spec, readings, end)],
         readings: None,
         elapsed: since_begin(end),

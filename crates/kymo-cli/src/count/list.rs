@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Context as _;
 use kymo::count::{Cache, CacheAccess, CacheLevel, EventKind, EventSpec, Hardware, Software};
-use kymo_perf::{Error, Group, Options, SlotLimit, Target, Tracepoints};
+use kymo_perf::{Error, EventNames, Group, NamedEvent, Options, Pmus, SlotLimit, Target};
 use serde_json::{Value, json};
 
 use crate::dump::{deliver, flush};
@@ -49,12 +49,13 @@ pub fn known() -> Vec<String> {
 /// Prints the list; with a pattern, the events and tracepoints that match.
 pub fn print(pattern: Option<&str>, json: bool) -> anyhow::Result<Code> {
     let limit = SlotLimit::of_machine()?;
-    let tracepoints = Tracepoints::default().names();
+    let names = EventNames::default();
+    let tracepoints = names.tracepoints.names();
     let mut rows = Vec::new();
     for (kind, what) in named() {
         let name = kind.to_string();
         if pattern.is_none_or(|pattern| matches(pattern, &name)) {
-            let reason = reason(EventSpec::of(kind), limit);
+            let reason = reason(EventSpec::of(kind).into(), limit);
             rows.push(Row {
                 name,
                 kind: what,
@@ -62,6 +63,7 @@ pub fn print(pattern: Option<&str>, json: bool) -> anyhow::Result<Code> {
             });
         }
     }
+    rows.extend(of_pmus(&names.pmus, pattern, |event| reason(event, limit)));
     if let Some(pattern) = pattern {
         let matching = tracepoints.iter().filter(|name| matches(pattern, name));
         rows.extend(matching.map(|name| Row {
@@ -91,9 +93,32 @@ pub fn print(pattern: Option<&str>, json: bool) -> anyhow::Result<Code> {
     Ok(Code::Ok)
 }
 
-/// Why an event cannot be counted for a thread of this process.
-fn reason(event: EventSpec, limit: SlotLimit) -> Option<&'static str> {
-    let mut group = Group::new(Target::SELF, Options::default(), limit);
+/// The events that PMUs have names for, those that match a pattern.
+fn of_pmus(
+    pmus: &Pmus,
+    pattern: Option<&str>,
+    reason: impl Fn(NamedEvent) -> Option<&'static str>,
+) -> Vec<Row> {
+    let names = pmus.names().into_iter();
+    let names = names.filter(|name| pattern.is_none_or(|pattern| matches(pattern, name)));
+    let row = |name: String| Row {
+        reason: match pmus.event(&name) {
+            Ok(event) => reason(event),
+            Err(_) => Some("with a parameter: count it to see which"),
+        },
+        name,
+        kind: "pmu",
+    };
+    names.map(row).collect()
+}
+
+/// Why an event cannot be counted for a thread of this process, or for the CPU that counts for
+/// others.
+fn reason(event: NamedEvent, limit: SlotLimit) -> Option<&'static str> {
+    let shared = event.pmus.first().filter(|pmu| pmu.is_shared);
+    let cpu = shared.and_then(|pmu| pmu.cpus.as_ref()?.first().copied());
+    let target = cpu.map_or(Target::SELF, Target::Cpu);
+    let mut group = Group::new(target, Options::default(), limit);
     match group.add(event) {
         Ok(_) => None,
         Err(Error::NotOnLinux { instead, .. }) => Some(match instead {
@@ -131,6 +156,11 @@ fn table(rows: &[Row], tracepoints: Option<usize>) -> String {
                 "breakpoint",
                 "an address, hexadecimal",
             ),
+            (
+                "PMU/NAME=N,.../[uk]",
+                "pmu",
+                "parameters of a PMU of /sys/bus/event_source/devices",
+            ),
         ] {
             let _ = writeln!(text, "{name:width$}  {kind:10}  {what}");
         }
@@ -147,4 +177,44 @@ fn table(rows: &[Row], tracepoints: Option<usize>) -> String {
         };
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// K-14: the events of PMUs are listed, with those of one kind once.
+    #[test]
+    fn events_of_pmus_are_listed() {
+        let folder = std::env::temp_dir().join(format!("kymo-list-{}", std::process::id()));
+        for (file, text) in [
+            ("imc_0/type", "20"),
+            ("imc_0/cpumask", "0"),
+            ("imc_0/events/reads", "config=1"),
+            ("imc_1/type", "21"),
+            ("imc_1/cpumask", "0"),
+            ("imc_1/events/reads", "config=1"),
+            ("cpu/type", "4"),
+            ("cpu/events/of-core", "config=?"),
+        ] {
+            let file = folder.join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        }
+        let rows = |pattern| {
+            let rows = of_pmus(&Pmus::of(&folder), pattern, |event| {
+                assert_eq!(event.pmus.len(), 2, "{event:?}");
+                None
+            });
+            table(&rows, None)
+        };
+        assert_eq!(rows(Some("imc/*")), "imc/reads/  pmu\n");
+        let all = rows(None);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(
+            all,
+            "cpu/of-core/  pmu         with a parameter: count it to see which\n\
+             imc/reads/    pmu\n"
+        );
+    }
 }

@@ -6,10 +6,12 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use kymo::count::{EventKind, EventSpec, Hardware, Software};
-use kymo_perf::Total;
+use kymo_perf::{EventTotal, NamedGroup, Total};
 use serde_json::{Value, json};
 
+use super::repeat::Runs;
 use super::table;
+use super::targets::parts;
 use super::watch::{Counts, End};
 use crate::dump::{deliver, flush};
 
@@ -64,6 +66,27 @@ impl Writer {
             (false, Part::Total) => table::total(counts, self.intervals > 0),
         };
         self.intervals += u64::from(part == Part::Interval);
+        self.deliver(&text)
+    }
+
+    /// Writes the counts of several runs, as [`write`](Writer::write) does.
+    pub fn write_runs(
+        &mut self,
+        runs: &Runs,
+        groups: &[NamedGroup],
+        status: Option<u8>,
+    ) -> anyhow::Result<()> {
+        let text = match self.json {
+            true => {
+                let object = runs.object(groups, status);
+                serde_json::to_string(&object).context("cannot write JSON")? + "\n"
+            }
+            false => runs.table(groups),
+        };
+        self.deliver(&text)
+    }
+
+    fn deliver(&mut self, text: &str) -> anyhow::Result<()> {
         self.is_open = self.is_open && deliver(&mut self.out, text.as_bytes())?;
         match self.is_open {
             true => flush(&mut self.out),
@@ -137,6 +160,13 @@ pub fn is_clock(event: &EventSpec) -> bool {
     matches!(event.kind, EventKind::Software(event) if clocks.contains(&event))
 }
 
+/// What an event's count of 1 is, and in which unit, if its PMU says so.
+pub fn unit(group: &NamedGroup, event: usize) -> Option<(f64, &str)> {
+    let pmu = group.pmu(event, 0)?;
+    let unit = pmu.unit.as_deref();
+    (unit.is_some() || pmu.scale != 1.0).then_some((pmu.scale, unit.unwrap_or_default()))
+}
+
 /// The estimated number of events per second of the clock on the wall.
 pub fn per_second(scaled: u64, counts: &Counts<'_>) -> Option<f64> {
     let seconds = counts.elapsed.as_secs_f64();
@@ -154,26 +184,28 @@ pub fn error(counts: &Counts<'_>, group: usize, event: usize) -> Option<f64> {
 }
 
 fn object(counts: &Counts<'_>, part: Part, end: &End) -> Value {
-    let groups = counts.groups.iter().zip(&counts.totals).enumerate();
-    let groups = groups.map(|(at, (group, total))| {
-        let events = total.events.iter().zip(&group.names).enumerate();
-        let events = events.map(|(number, (event, name))| {
-            let scaled = total.scaled(event);
-            json!({
-                "event": name,
-                "unit": is_clock(&event.event).then_some("ns"),
-                "raw": event.raw,
-                "scaled": scaled,
-                "error": error(counts, at, number),
-                "per_second": scaled.and_then(|scaled| per_second(scaled, counts)),
-            })
-        });
-        json!({
-            "time_enabled": total.time_enabled,
-            "time_running": total.time_running,
-            "share": total.share(),
-            "events": events.collect::<Vec<Value>>(),
-        })
+    let groups = counts.totals.iter().enumerate().map(|(at, total)| {
+        let mut group = group_object(counts, at, total);
+        let errors = (0..total.events.len()).map(|event| error(counts, at, event));
+        for (event, error) in group["events"]
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+            .zip(errors)
+        {
+            event["error"] = json!(error);
+        }
+        if counts.labels.get(at).is_some() {
+            let parts = parts(counts, at).into_iter().map(|(label, total)| {
+                let (mut part, of) = (group_object(counts, at, &total), label.members());
+                if let (Some(part), Value::Object(of)) = (part.as_object_mut(), of) {
+                    part.extend(of);
+                }
+                part
+            });
+            group["targets"] = parts.collect();
+        }
+        group
     });
     let ratios = ratios(counts);
     let ratios = ratios.iter().map(|ratio| {
@@ -194,4 +226,41 @@ fn object(counts: &Counts<'_>, part: Part, end: &End) -> Value {
         "groups": groups.collect::<Vec<Value>>(),
         "ratios": ratios.collect::<Vec<Value>>(),
     })
+}
+
+/// A group's counts, of all its targets or of one.
+fn group_object(counts: &Counts<'_>, at: usize, total: &Total) -> Value {
+    let group = counts.groups.get(at);
+    let events = total.events.iter().enumerate();
+    let events = events.map(|(number, event)| {
+        let scaled = total.scaled(event);
+        let (scale, unit) = scale_and_unit(group, event, number);
+        json!({
+            "event": group.and_then(|group| group.names.get(number)),
+            "unit": unit,
+            "raw": event.raw,
+            "scaled": scaled,
+            "value": scaled.map(|scaled| scaled as f64 * scale),
+            "error": Value::Null,
+            "per_second": scaled.and_then(|scaled| per_second(scaled, counts)),
+        })
+    });
+    json!({
+        "time_enabled": total.time_enabled,
+        "time_running": total.time_running,
+        "share": total.share(),
+        "events": events.collect::<Vec<Value>>(),
+    })
+}
+
+/// What a count of 1 is, and in which unit; `None` for events.
+pub fn scale_and_unit<'g>(
+    group: Option<&'g NamedGroup>,
+    event: &EventTotal,
+    number: usize,
+) -> (f64, Option<&'g str>) {
+    match group.and_then(|group| unit(group, number)) {
+        Some((scale, unit)) => (scale, Some(unit)),
+        None => (1.0, is_clock(&event.event).then_some("ns")),
+    }
 }

@@ -1,7 +1,7 @@
 //! What is counted, and for whom.
 
 use kymo_perf::{
-    Error, Group, NamedEvent, NamedGroup, Options, SlotLimit, Target, Tracepoints, cpu_list,
+    Error, EventNames, Group, NamedEvent, NamedGroup, Options, SlotLimit, Target, cpu_list,
     online_cpus,
 };
 
@@ -18,10 +18,10 @@ pub struct Plan {
 
 /// The groups on the command line.
 pub fn listed_groups(lists: &[String]) -> anyhow::Result<Plan> {
-    let tracepoints = Tracepoints::default();
+    let names = EventNames::default();
     let mut groups = Vec::new();
     for list in lists {
-        groups.extend(tracepoints.groups(list)?);
+        groups.extend(names.groups(list)?);
     }
     let message = None;
     Ok(Plan { groups, message })
@@ -49,11 +49,11 @@ pub fn default_groups(target: Target, limit: SlotLimit) -> Result<Plan, Error> {
     if let (Target::Cpu(_), [clock, ..]) = (target, &mut software) {
         *clock = "cpu-clock";
     }
-    let tracepoints = Tracepoints::default();
+    let names = EventNames::default();
     let mut modes = "";
     let mut refusal = None;
     for choice in ["", ":u"] {
-        match can_count(&tracepoints, &format!("page-faults{choice}"), target, limit) {
+        match can_count(&names, &format!("page-faults{choice}"), target, limit) {
             Ok(_) => {
                 modes = choice;
                 refusal = None;
@@ -66,14 +66,12 @@ pub fn default_groups(target: Target, limit: SlotLimit) -> Result<Plan, Error> {
         return Err(error);
     }
     let mut groups = Vec::new();
-    for names in DEFAULT.iter().copied().chain([&software[..]]) {
-        let events = names
+    for group in DEFAULT.iter().copied().chain([&software[..]]) {
+        let events = group
             .iter()
             // The kernel switches threads: without its part there is nothing to count.
             .filter(|name| modes.is_empty() || !KERNELS_OWN.contains(*name))
-            .filter_map(|name| {
-                can_count(&tracepoints, &format!("{name}{modes}"), target, limit).ok()
-            });
+            .filter_map(|name| can_count(&names, &format!("{name}{modes}"), target, limit).ok());
         let events: Vec<NamedEvent> = events.collect();
         if !events.is_empty() {
             groups.push(NamedGroup::new(events)?);
@@ -100,14 +98,14 @@ const KERNELS_OWN: [&str; 2] = ["context-switches", "cpu-migrations"];
 
 /// The event with a name, if it can be counted for the target.
 pub fn can_count(
-    tracepoints: &Tracepoints,
+    names: &EventNames,
     name: &str,
     target: Target,
     limit: SlotLimit,
 ) -> Result<NamedEvent, Error> {
-    let event = tracepoints.event(name)?;
+    let event = names.event(name)?;
     let mut group = Group::new(target, Options::default(), limit);
-    group.add(event.event)?;
+    group.add(event.clone())?;
     Ok(event)
 }
 

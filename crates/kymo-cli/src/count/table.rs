@@ -2,14 +2,15 @@
 
 use std::fmt::Write as _;
 
-use kymo_perf::{EventTotal, Total};
+use kymo_perf::{EventTotal, NamedGroup, Total};
 
-use super::output::{error, is_clock, per_second, ratios};
+use super::output::{error, is_clock, per_second, ratios, unit};
+use super::targets::parts;
 use super::watch::Counts;
 use crate::summary::thousands;
 
 /// Widest name that shares a line with its counts.
-const NAME: usize = 32;
+pub const NAME: usize = 32;
 
 /// The counts of an interval, a line for each event, which begins with the time.
 pub fn interval(counts: &Counts<'_>, is_first: bool) -> String {
@@ -23,18 +24,21 @@ pub fn interval(counts: &Counts<'_>, is_first: bool) -> String {
         );
     }
     let time = format!("{:.3}", counts.time.as_secs_f64());
-    for (group, total) in counts.groups.iter().zip(&counts.totals) {
-        for (event, name) in total.events.iter().zip(&group.names) {
-            let _ = writeln!(
-                text,
-                "{time:>9}  {}  {:>15}  {:>15}  {:>8}  {:>10}",
-                padded(&shown(event, name), width, 11),
-                thousands(event.raw),
-                scaled(total, event),
-                share(total),
-                rate(counts, total, event),
-            );
-        }
+    for row in counts
+        .groups
+        .iter()
+        .enumerate()
+        .flat_map(|(at, _)| rows(counts, at))
+    {
+        let _ = writeln!(
+            text,
+            "{time:>9}  {}  {:>15}  {:>15}  {:>8}  {:>10}",
+            padded(&row.name, width, 11),
+            row.raw,
+            row.scaled,
+            row.share,
+            row.rate,
+        );
     }
     text
 }
@@ -57,14 +61,15 @@ pub fn total(counts: &Counts<'_>, is_behind_intervals: bool) -> String {
         "event", "raw", "scaled", "running", "per second"
     );
     let mut events_before = 1;
-    for (at, (group, total)) in counts.groups.iter().zip(&counts.totals).enumerate() {
+    for (at, group) in counts.groups.iter().enumerate() {
+        let rows = rows(counts, at);
         // Events that are alone in their group need no line between them.
-        if at > 0 && group.names.len().max(events_before) > 1 {
+        if at > 0 && rows.len().max(group.names.len()).max(events_before) > 1 {
             text.push('\n');
         }
-        events_before = group.names.len();
-        for (number, (event, name)) in total.events.iter().zip(&group.names).enumerate() {
-            let error = match (is_any_scaled, error(counts, at, number)) {
+        events_before = rows.len();
+        for row in rows {
+            let error = match (is_any_scaled, row.error) {
                 (true, Some(error)) => format!("{:>7}", format!("{:.1}%", error * 100.0)),
                 (true, None) => " ".repeat(7),
                 (false, _) => String::new(),
@@ -72,15 +77,23 @@ pub fn total(counts: &Counts<'_>, is_behind_intervals: bool) -> String {
             let _ = writeln!(
                 text,
                 "{}  {:>15}  {:>15}{error}  {:>8}  {:>10}",
-                padded(&shown(event, name), width, 0),
-                thousands(event.raw),
-                scaled(total, event),
-                share(total),
-                rate(counts, total, event),
+                padded(&row.name, width, 0),
+                row.raw,
+                row.scaled,
+                row.share,
+                row.rate,
             );
         }
     }
     text.push('\n');
+    text += &ratio_lines(counts);
+    let _ = writeln!(text, "{:.6} s elapsed", counts.elapsed.as_secs_f64());
+    text
+}
+
+/// A line for each ratio.
+pub fn ratio_lines(counts: &Counts<'_>) -> String {
+    let mut text = String::new();
     for ratio in ratios(counts) {
         let _ = match ratio.is_share {
             true => writeln!(
@@ -96,58 +109,126 @@ pub fn total(counts: &Counts<'_>, is_behind_intervals: bool) -> String {
             }
         };
     }
-    let _ = writeln!(text, "{:.6} s elapsed", counts.elapsed.as_secs_f64());
     text
 }
 
+/// A line of a table: an event, or what a CPU or thread counted of it.
+struct Row {
+    name: String,
+    raw: String,
+    scaled: String,
+    share: String,
+    rate: String,
+    error: Option<f64>,
+}
+
+/// The lines of a group: each event, and below it each CPU or thread, where these are asked for.
+fn rows(counts: &Counts<'_>, at: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let (Some(group), Some(total)) = (counts.groups.get(at), counts.totals.get(at)) else {
+        return rows;
+    };
+    let parts = parts(counts, at);
+    for (number, event) in total.events.iter().enumerate() {
+        let unit = unit(group, number);
+        let row = |name, total: &Total, event: &EventTotal| Row {
+            name,
+            raw: thousands(event.raw),
+            scaled: scaled(total, event, unit),
+            share: share(total),
+            rate: rate(counts, total, event, unit),
+            error: None,
+        };
+        rows.push(Row {
+            error: error(counts, at, number),
+            ..row(shown(group, event, number), total, event)
+        });
+        for (target, part) in &parts {
+            let event = part.events.get(number);
+            rows.extend(event.map(|event| row(format!("  {}", target.text), part, event)));
+        }
+    }
+    rows
+}
+
 fn name_width(counts: &Counts<'_>) -> usize {
-    let events = counts.groups.iter().zip(&counts.totals);
-    let names = events.flat_map(|(group, total)| total.events.iter().zip(&group.names));
-    let widths = names.map(|(event, name)| shown(event, name).chars().count());
+    let rows = counts
+        .groups
+        .iter()
+        .enumerate()
+        .flat_map(|(at, _)| rows(counts, at));
+    width_of(rows.map(|row| row.name))
+}
+
+/// The width of a column of names, of which a long one has a line of its own.
+pub fn width_of(names: impl Iterator<Item = String>) -> usize {
+    let widths = names.map(|name| name.chars().count());
     let short = widths.filter(|width| *width <= NAME);
     short.max().unwrap_or(0).max("event".len())
 }
 
 /// A name in its column; a long one has a line of its own.
-fn padded(name: &str, width: usize, indent: usize) -> String {
+pub fn padded(name: &str, width: usize, indent: usize) -> String {
     match name.chars().count() <= width {
         true => format!("{name:width$}"),
         false => format!("{name}\n{:indent$}{:width$}", "", ""),
     }
 }
 
-fn shown(event: &EventTotal, name: &str) -> String {
-    match is_clock(&event.event) {
-        true => format!("{name} (ns)"),
-        false => name.to_owned(),
+/// An event's name and unit.
+pub fn shown(group: &NamedGroup, event: &EventTotal, number: usize) -> String {
+    let name = group.names.get(number).map_or("", String::as_str);
+    match unit(group, number) {
+        Some((_, unit)) if !unit.is_empty() => format!("{name} ({unit})"),
+        None if is_clock(&event.event) => format!("{name} (ns)"),
+        _ => name.to_owned(),
     }
 }
 
 /// An event's scaled count, or why it has none. The time of a thread's group passes only while the
 /// thread is on a CPU.
-fn scaled(total: &Total, event: &EventTotal) -> String {
-    match total.scaled(event) {
-        Some(scaled) => thousands(scaled),
-        None if total.time_enabled == 0 => "not on a CPU".to_owned(),
-        None => "never ran".to_owned(),
+fn scaled(total: &Total, event: &EventTotal, unit: Option<(f64, &str)>) -> String {
+    match (total.scaled(event), unit) {
+        (Some(scaled), Some((scale, _))) => decimal(scaled as f64 * scale),
+        (Some(scaled), None) => thousands(scaled),
+        (None, _) if total.time_enabled == 0 => "not on a CPU".to_owned(),
+        (None, _) => "never ran".to_owned(),
     }
 }
 
-fn share(total: &Total) -> String {
+/// A number that is no count, with two decimals.
+pub fn decimal(number: f64) -> String {
+    let text = format!("{number:.2}");
+    match text.split_once('.') {
+        Some((integer, decimals)) => match integer.parse() {
+            Ok(integer) => format!("{}.{decimals}", thousands(integer)),
+            Err(_) => text,
+        },
+        None => text,
+    }
+}
+
+pub fn share(total: &Total) -> String {
     match total.share() {
         Some(share) => format!("{:.1} %", share * 100.0),
         None => "-".to_owned(),
     }
 }
 
-fn rate(counts: &Counts<'_>, total: &Total, event: &EventTotal) -> String {
+fn rate(
+    counts: &Counts<'_>,
+    total: &Total,
+    event: &EventTotal,
+    unit: Option<(f64, &str)>,
+) -> String {
     let rate = total
         .scaled(event)
         .and_then(|scaled| per_second(scaled, counts));
-    match rate {
-        None => "-".to_owned(),
-        Some(rate) if is_clock(&event.event) => format!("{:.3} CPUs", rate / 1e9),
-        Some(rate) => with_prefix(rate),
+    match (rate, unit) {
+        (None, _) => "-".to_owned(),
+        (Some(rate), Some((scale, _))) => with_prefix(rate * scale),
+        (Some(rate), None) if is_clock(&event.event) => format!("{:.3} CPUs", rate / 1e9),
+        (Some(rate), None) => with_prefix(rate),
     }
 }
 
@@ -166,15 +247,15 @@ fn with_prefix(number: f64) -> String {
 mod tests {
     use std::time::Duration;
 
-    use kymo_perf::{NamedGroup, Readings, Tracepoints};
+    use kymo_perf::{EventNames, NamedGroup, Readings};
 
     use super::*;
 
     /// Groups that took turns on a PMU, one of which never ran.
     fn groups() -> Vec<NamedGroup> {
-        let tracepoints = Tracepoints::default();
+        let names = EventNames::default();
         let list = "{instructions,cycles},{cache-misses,cache-references},branches:u";
-        tracepoints.groups(list).unwrap()
+        names.groups(list).unwrap()
     }
 
     fn counts(groups: &[NamedGroup]) -> Counts<'_> {
@@ -192,6 +273,7 @@ mod tests {
         }
         Counts {
             groups,
+            labels: &[],
             totals: vec![
                 total(&groups[0], 1_500, &[1_000, 2_000]),
                 total(&groups[1], 3_000, &[25, 1_000]),
@@ -241,8 +323,8 @@ mod tests {
 
     #[test]
     fn events_of_groups_that_took_turns_have_no_ratio() {
-        let tracepoints = Tracepoints::default();
-        let groups = tracepoints.groups("instructions,cycles").unwrap();
+        let names = EventNames::default();
+        let groups = names.groups("instructions,cycles").unwrap();
         for (running, ratio) in [(1_500, false), (3_000, true)] {
             let totals = groups.iter().map(|group| {
                 let mut total = Total::default();
@@ -251,6 +333,7 @@ mod tests {
             });
             let counts = Counts {
                 groups: &groups,
+                labels: &[],
                 totals: totals.collect(),
                 readings: None,
                 elapsed: Duration::from_secs(1),

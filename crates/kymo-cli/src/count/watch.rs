@@ -18,6 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::output::{Part, Writer};
+use super::targets::Label;
 use crate::exit::Code;
 
 /// How often groups that may take turns are read, to see how steady their counts are.
@@ -80,6 +81,8 @@ impl End {
 pub struct Watch {
     sender: Sender<Event>,
     events: Receiver<Event>,
+    /// Signals that came.
+    signals: u32,
 }
 
 impl Watch {
@@ -94,13 +97,27 @@ impl Watch {
                 let _ = interrupts.send(Event::Signal(signal));
             }
         });
-        Ok(Watch { sender, events })
+        Ok(Watch {
+            sender,
+            events,
+            signals: 0,
+        })
+    }
+
+    /// Whether a signal has asked to end.
+    pub fn was_interrupted(&mut self) -> bool {
+        let left = self.events.try_iter();
+        let signals = left
+            .filter(|event| matches!(event, Event::Signal(_)))
+            .count();
+        self.signals += u32::try_from(signals).unwrap_or(u32::MAX);
+        self.signals > 0
     }
 
     /// Waits for the end of the command, of the processes, or for an interrupt; reads the counters
     /// meanwhile, and writes those of each interval.
     pub fn wait(
-        self,
+        &mut self,
         session: &mut Session<'_>,
         counters: &Counters,
         child: Option<Child>,
@@ -109,12 +126,11 @@ impl Watch {
     ) -> anyhow::Result<End> {
         let pid = child.as_ref().map(Child::id);
         match child {
-            Some(child) => watch_child(child, self.sender),
-            None if !pids.is_empty() => watch_processes(pids, self.sender)?,
+            Some(child) => watch_child(child, self.sender.clone()),
+            None if !pids.is_empty() => watch_processes(pids, self.sender.clone())?,
             // Interrupts have a sender of their own.
             None => {}
         }
-        let mut interrupts = 0;
         loop {
             let event = match session.next_reading() {
                 Some(next) => {
@@ -144,8 +160,8 @@ impl Watch {
                 }
                 (Event::Signal(_), None) => return Ok(End::Stopped),
                 (Event::Signal(signal), Some(pid)) => {
-                    interrupts += 1;
-                    if interrupts > 1 {
+                    self.signals += 1;
+                    if self.signals > 1 {
                         return Ok(End::Interrupted);
                     }
                     pass_on(signal, pid);
@@ -254,6 +270,8 @@ fn watch_processes(pids: &[u32], sender: Sender<Event>) -> anyhow::Result<()> {
 pub struct Counts<'g> {
     /// The groups' names.
     pub groups: &'g [NamedGroup],
+    /// Whose counts each group's are, where they are shown apart; none elsewhere.
+    pub labels: &'g [Vec<Label>],
     /// The groups' counts, in the same order.
     pub totals: Vec<Total>,
     /// For the total: how steady the groups' counts were.
@@ -267,6 +285,7 @@ pub struct Counts<'g> {
 /// Readings over time.
 pub struct Session<'g> {
     groups: &'g [NamedGroup],
+    labels: &'g [Vec<Label>],
     interval: Option<Duration>,
     began: Instant,
     next_interval: Option<Instant>,
@@ -279,12 +298,17 @@ pub struct Session<'g> {
 }
 
 impl<'g> Session<'g> {
-    /// A session of these groups.
-    pub fn new(groups: &'g [NamedGroup], interval: Option<Duration>) -> Session<'g> {
+    /// A session of these groups, whose targets' counts are shown apart if they have labels.
+    pub fn new(
+        groups: &'g [NamedGroup],
+        labels: &'g [Vec<Label>],
+        interval: Option<Duration>,
+    ) -> Session<'g> {
         let now = Instant::now();
         let nothing = vec![Total::default(); groups.len()];
         Session {
             groups,
+            labels,
             interval,
             began: now,
             next_interval: None,
@@ -345,6 +369,7 @@ impl<'g> Session<'g> {
         let since = |(now, before): (&Total, &Total)| now.since(before);
         let counts = Counts {
             groups: self.groups,
+            labels: self.labels,
             totals: totals
                 .iter()
                 .zip(&self.interval_totals)
@@ -366,14 +391,9 @@ impl<'g> Session<'g> {
         self.last_totals = totals.to_vec();
     }
 
-    /// Writes what was counted from the beginning to the end, once counting has stopped; before it,
-    /// the last interval, which is shorter than the others.
-    pub fn finish(
-        mut self,
-        counters: &Counters,
-        out: &mut Writer,
-        end: &End,
-    ) -> anyhow::Result<()> {
+    /// What was counted from the beginning to the end, once counting has stopped. The last interval,
+    /// which is shorter than the others, is written.
+    pub fn finish(mut self, counters: &Counters, out: &mut Writer) -> anyhow::Result<Counts<'g>> {
         let now = Instant::now();
         let totals = counters.read()?;
         self.add(&totals);
@@ -381,13 +401,13 @@ impl<'g> Session<'g> {
             self.write_interval(totals.clone(), now, out)?;
         }
         let elapsed = now - self.began;
-        let counts = Counts {
+        Ok(Counts {
             groups: self.groups,
+            labels: self.labels,
             totals,
             readings: Some(self.readings),
             elapsed,
             time: elapsed,
-        };
-        out.write(&counts, Part::Total, end)
+        })
     }
 }

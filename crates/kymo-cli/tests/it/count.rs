@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-fn command(arguments: &[&str]) -> Command {
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
     command.arg("count").stdin(Stdio::null());
     // The counts of a command, apart from the messages.
@@ -24,7 +24,7 @@ fn count(arguments: &[&str]) -> Output {
 }
 
 /// What it printed, its messages, and its exit status.
-fn said(arguments: &[&str]) -> (String, String, Option<i32>) {
+pub(crate) fn said(arguments: &[&str]) -> (String, String, Option<i32>) {
     let output = count(arguments);
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (
@@ -36,7 +36,7 @@ fn said(arguments: &[&str]) -> (String, String, Option<i32>) {
 
 /// Whether this process may count; says so where it may not. The test harness keeps back what
 /// `eprintln` prints for a test that passes.
-fn may_count() -> bool {
+pub(crate) fn may_count() -> bool {
     let (_, message, status) = said(&["-e", "page-faults", "--", "true"]);
     if status != Some(0) {
         not_run(&message);
@@ -44,7 +44,7 @@ fn may_count() -> bool {
     status == Some(0)
 }
 
-fn not_run(reason: &str) {
+pub(crate) fn not_run(reason: &str) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
     // In one piece: other tests write at the same time.
@@ -53,13 +53,13 @@ fn not_run(reason: &str) {
 }
 
 /// The JSON objects of the lines.
-fn objects(text: &str) -> Vec<Value> {
+pub(crate) fn objects(text: &str) -> Vec<Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }
 
-fn raw(total: &Value, group: usize, event: usize) -> u64 {
+pub(crate) fn raw(total: &Value, group: usize, event: usize) -> u64 {
     total["groups"][group]["events"][event]["raw"]
         .as_u64()
         .unwrap()
@@ -505,6 +505,37 @@ fn what_cannot_be_counted_is_refused_in_a_sentence() {
             &["-e", "cylces", "--kernel", "kernel.elf"],
             2,
             "no event is called \"cylces\" (did you mean cycles?)",
+        ),
+        (
+            &["-e", "cycles:pp", "--kernel", "kernel.elf"],
+            2,
+            "\"cycles:pp\" has the modifier p (precise addresses of samples), which counting does \
+             not have; give the event alone, or with :u or :k to count one mode",
+        ),
+        (
+            &["-e", "{cs,cycles:G}", "--", "true"],
+            2,
+            "\"cycles:G\" has the modifier G (only virtual machines)",
+        ),
+        (
+            &["-e", "no_such_pmu/event=1,umask=2/u,cs", "--", "true"],
+            4,
+            "this kernel has no PMU \"no_such_pmu\"; it has ",
+        ),
+        (
+            &["-e", "software/evnt=1/", "--", "true"],
+            2,
+            "software has no event or parameter evnt; give config=NUMBER",
+        ),
+        (
+            &["-A", "--", "true"],
+            2,
+            "-A is about CPUs (-a, -C CPUS) or threads that run already (-p PID)",
+        ),
+        (
+            &["-r", "3", "-a"],
+            2,
+            "--repeat runs a command several times",
         ),
         (
             &["-e", "{cs},{faults}", "--kernel", "kernel.elf"],

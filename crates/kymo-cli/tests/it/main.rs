@@ -9,6 +9,7 @@ mod command;
 mod convert;
 #[cfg(target_os = "linux")]
 mod count;
+mod count_parts;
 mod doctor;
 mod doctor_hooks;
 mod errors;

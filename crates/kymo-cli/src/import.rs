@@ -273,8 +273,8 @@ fn symbols(path: &Path) -> anyhow::Result<Functions> {
             path.display(),
             count(
                 functions.without_size,
-                "function has no size and is",
-                "functions have no size and are"
+                "function has no size, and no symbol behind it, and is",
+                "functions have no size, and no symbol behind them, and are"
             )
         );
     }

@@ -23,7 +23,7 @@ pub struct Function {
 pub struct Functions {
     by_address: Vec<Function>,
     table: SymbolTable,
-    /// Functions that were left out as they have no size.
+    /// Functions that were left out as they have no size, and no symbol lies behind them.
     pub without_size: u64,
 }
 
@@ -50,27 +50,35 @@ impl Functions {
     /// Reads what `nm -CS` prints: an address, a size, a type and a name on each line. Only the
     /// types `t` and `T` are functions. `problems` gets the lines that cannot be read.
     ///
+    /// A function without a size, as all are that `nm` prints without `-S`, reaches to the next
+    /// symbol of any type; one that lies inside another is a part of it.
+    ///
     /// # Errors
     /// If the text cannot be read.
     pub fn from_nm(text: impl BufRead, problems: &mut Problems) -> io::Result<Functions> {
         let mut lines = Lines::new(text);
-        let mut functions = Vec::new();
+        let mut functions: Vec<Function> = Vec::new();
+        let mut borders = Vec::new();
         let mut has_thumb = false;
         while let Some((number, line)) = lines.next_line()? {
             has_thumb |= line
                 .as_ref()
                 .is_ok_and(|line| line.trim_ascii_end().ends_with(b" t $t"));
             match line.and_then(row) {
-                Ok(function) => functions.extend(function),
+                Ok(Some(row)) => {
+                    borders.push(row.symbol.address);
+                    functions.extend(row.is_function.then_some(row.symbol));
+                }
+                Ok(None) => {}
                 Err(error) => problems.add(number, error),
             }
         }
         if has_thumb {
             // Bit 0 says that a function's instructions are Thumb's: they are at even addresses.
-            functions
-                .iter_mut()
-                .for_each(|of: &mut Function| of.address &= !1);
+            functions.iter_mut().for_each(|of| of.address &= !1);
+            borders.iter_mut().for_each(|border| *border &= !1);
         }
+        reach_to_borders(&mut functions, borders);
         Ok(Functions::new(functions))
     }
 
@@ -95,8 +103,35 @@ impl Functions {
     }
 }
 
-/// The function on a line of `nm -CS`; `None` if the line is about something else.
-fn row(line: &[u8]) -> Result<Option<Function>, Malformed> {
+/// Gives functions without a size that of the bytes up to the next border. Those inside functions
+/// with a size go.
+fn reach_to_borders(functions: &mut Vec<Function>, mut borders: Vec<u64>) {
+    borders.sort_unstable();
+    functions.sort_by_key(|of| (of.address, of.size == 0));
+    let mut reach = 0;
+    functions.retain_mut(|of| {
+        if of.size == 0 {
+            if of.address < reach {
+                return false;
+            }
+            let behind = borders.partition_point(|border| *border <= of.address);
+            let next = borders.get(behind).copied();
+            of.size = next.map_or(0, |next| next - of.address);
+            return true;
+        }
+        reach = reach.max(of.address.saturating_add(of.size));
+        true
+    });
+}
+
+/// A symbol on a line of `nm`.
+struct Row {
+    symbol: Function,
+    is_function: bool,
+}
+
+/// The symbol on a line of `nm -CS`; `None` if the line is about something else than a place.
+fn row(line: &[u8]) -> Result<Option<Row>, Malformed> {
     let line = line.trim_ascii_end();
     // An undefined symbol has no address.
     if line.is_empty() || line.starts_with(b" ") {
@@ -112,10 +147,15 @@ fn row(line: &[u8]) -> Result<Option<Function>, Malformed> {
     let (kind, name) = word(rest);
     match (size, kind, name) {
         (Some(0), _, name) if is_local(name) => Ok(None),
-        (Some(size), [kind], [_, ..]) => Ok(matches!(kind, b't' | b'T').then(|| Function {
-            address,
-            size,
-            name: text_of(name).into_owned(),
+        // Numbers and notes of the debugger are not in memory.
+        (Some(_), b"a" | b"A" | b"N" | b"n", [_, ..]) => Ok(None),
+        (Some(size), [kind], [_, ..]) => Ok(Some(Row {
+            symbol: Function {
+                address,
+                size,
+                name: text_of(name).into_owned(),
+            },
+            is_function: matches!(kind, b't' | b'T'),
         })),
         _ => Err(Malformed::Symbol),
     }
@@ -172,6 +212,47 @@ not a symbol
         let bytes = b"1000 10 T caf\xe9".as_slice();
         let functions = Functions::from_nm(bytes, &mut Problems::default()).unwrap();
         assert_eq!(functions.before(0x1000).unwrap().name, "caf\\xe9");
+    }
+
+    /// As `nm` prints without `-S`, and assembly in between with it.
+    #[test]
+    fn a_function_without_a_size_reaches_to_the_next_symbol() {
+        let plain = "1000 T first\n1010 t second\n1010 T alias\n1018 r table\n1020 t third\n\
+                     1020 t $x\n1024 A number\n1030 T _etext\n";
+        let mixed = "1000 10 T first\n1008 t label\n1010 t second\n1010 T alias\n1018 8 r table\n\
+                     1020 t third\n1030 B data\n";
+        for text in [plain, mixed] {
+            let mut problems = Problems::default();
+            let functions = Functions::from_nm(text.as_bytes(), &mut problems).unwrap();
+            assert_eq!(problems.count, 0);
+            let inside = |address| {
+                let found = functions.before(address)?;
+                (address - found.address < found.size).then_some(&*found.name)
+            };
+            let names = [
+                0xfff, 0x1000, 0x100f, 0x1010, 0x1017, 0x1018, 0x1020, 0x102f,
+            ];
+            assert_eq!(
+                names.map(inside),
+                [
+                    None,
+                    Some("first"),
+                    Some("first"),
+                    Some("alias"),
+                    Some("alias"),
+                    None,
+                    Some("third"),
+                    Some("third"),
+                ],
+                "{text}"
+            );
+            // Behind the last one is nothing.
+            assert_eq!(functions.without_size, u64::from(text == plain));
+        }
+        let thumb = b"1001 T first\n1000 t $t\n1011 T second\n".as_slice();
+        let functions = Functions::from_nm(thumb, &mut Problems::default()).unwrap();
+        let first = functions.before(0x1000).unwrap();
+        assert_eq!((first.address, first.size), (0x1000, 16));
     }
 
     #[test]

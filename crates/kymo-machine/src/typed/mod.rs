@@ -364,10 +364,15 @@ mod tests {
         assert_eq!(machine.mappings(42), [wanted]);
     }
 
-    /// LTTng's contexts: the process of the thread, and its name.
+    /// LTTng's contexts: the process of the thread, and its name. Of a namespace's numbers and the
+    /// kernel's, the kernel's count.
     #[test]
     fn a_thread_belongs_to_the_process_of_its_context() {
-        for (pid, tid) in [("pid", "tid"), ("vpid", "vtid")] {
+        for (pid, tid, others) in [
+            ("pid", "tid", ""),
+            ("vpid", "vtid", ""),
+            ("pid", "tid", "i32 _vpid; i32 _vtid;"),
+        ] {
             let metadata = format!(
                 "/* CTF 1.8 */
                 typealias integer {{ size = 64; align = 8; }} := u64;
@@ -377,7 +382,8 @@ mod tests {
                 stream {{
                   packet.context := struct {{ i32 cpu_id; }};
                   event.header := struct {{ integer {{ size = 64; align = 8; map = clock.c.value; }} t; }};
-                  event.context := struct {{ i32 _{pid}; i32 _{tid}; string _procname; }};
+                  event.context := struct {{
+                    {others} i32 _{pid}; i32 _{tid}; string _procname; }};
                 }};
                 event {{ name = any; fields := struct {{ i32 x; }}; }};"
             );
@@ -385,6 +391,9 @@ mod tests {
             let mut stream = vec![0; 4];
             for (pid, tid, name) in [(42, 43, "worker"), (42, 42, "server"), (0, 0, "swapper/0")] {
                 stream.extend(5_u64.to_le_bytes());
+                if !others.is_empty() {
+                    stream.extend([7_i32, 8].map(i32::to_le_bytes).concat());
+                }
                 stream.extend([pid, tid].map(i32::to_le_bytes).concat());
                 stream.extend(name.bytes().chain([0; 5]));
             }

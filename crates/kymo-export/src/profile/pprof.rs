@@ -106,12 +106,12 @@ fn message(profile: &Profile) -> Message {
     if let (true, Some(nanos)) = (weighs_time, period) {
         let kind = field::PERIOD_TYPE;
         value_type(&mut message, &mut strings, kind, "cpu", "nanoseconds");
-        message.unsigned(field::PERIOD, nanos);
+        message.unsigned(field::PERIOD, value(nanos));
     }
     if let (Some(event), Some(period)) = (event, profile.period) {
         let kind = field::PERIOD_TYPE;
         value_type(&mut message, &mut strings, kind, event, "count");
-        message.unsigned(field::PERIOD, period);
+        message.unsigned(field::PERIOD, value(period));
     }
     let comment = format!("kymo {}", env!("CARGO_PKG_VERSION"));
     message.unsigned(field::COMMENT, strings.number(&comment));
@@ -155,9 +155,9 @@ fn sample(
         for location in stack {
             sample.unsigned(1, location);
         }
-        sample.unsigned(2, row.weight);
-        if let Some(value) = second {
-            sample.unsigned(2, value);
+        sample.unsigned(2, value(row.weight));
+        if let Some(second) = second {
+            sample.unsigned(2, value(second));
         }
         for (key, text) in labels {
             sample.message(3, |label| {
@@ -166,6 +166,11 @@ fn sample(
             });
         }
     });
+}
+
+/// A value of a sample, which is an `int64`: greater ones would be read as negative.
+fn value(number: u64) -> u64 {
+    number.min(i64::MAX.cast_unsigned())
 }
 
 /// The locations: a function that was not inlined, with those inlined into it before it.

@@ -5,6 +5,7 @@
 mod counted;
 mod decoded;
 mod derived;
+mod limits;
 mod other_tracers;
 mod perfetto;
 mod profiles;

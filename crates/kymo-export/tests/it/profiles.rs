@@ -20,7 +20,7 @@ use serde_json::Value;
 
 /// Kernel and program, an inlined function, two threads and an idle CPU. Every second sample of the
 /// first row is of the other CPU.
-fn profile() -> Profile {
+pub(crate) fn profile() -> Profile {
     let image = |name: &str, is_kernel| ProfileImage {
         name: Arc::from(name),
         is_kernel,
@@ -135,7 +135,7 @@ fn clock() -> kymo_ctf::ClockClass {
 }
 
 /// Writes the profile, also for the step `export`.
-fn written(format: ProfileFormat, profile: &Profile, file: &str) -> Vec<u8> {
+pub(crate) fn written(format: ProfileFormat, profile: &Profile, file: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     format.write(profile, "a \"trace\"", &mut bytes).unwrap();
     keep(file, &bytes);
@@ -156,7 +156,7 @@ fn collapsed(script: &[u8]) -> BTreeMap<String, u64> {
     counts(&String::from_utf8(out).unwrap())
 }
 
-fn counts(folded: &str) -> BTreeMap<String, u64> {
+pub(crate) fn counts(folded: &str) -> BTreeMap<String, u64> {
     let lines = folded.lines().map(|line| {
         let (stack, count) = line.rsplit_once(' ').unwrap();
         (stack.to_owned(), count.parse().unwrap())
@@ -398,7 +398,7 @@ fn samples_of_an_event_weigh_what_they_count() {
 }
 
 /// The fields of a message: the number, and a number or bytes.
-fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, Vec<u8>)> {
+pub(crate) fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, Vec<u8>)> {
     fn varint(bytes: &mut &[u8]) -> u64 {
         let mut value = 0;
         for shift in (0..).step_by(7) {

@@ -31,6 +31,16 @@ pub fn function(name: &str, value: u64, size: u64) -> Symbol<'_> {
     }
 }
 
+/// The section that says what the build of a file is called.
+pub fn build_id(id: &[u8]) -> (&'static str, Vec<u8>) {
+    let mut note = Vec::new();
+    half(&mut note, &[4, id.len() as u32, 3]);
+    note.extend(b"GNU\0");
+    note.extend(id);
+    note.resize(note.len().next_multiple_of(4), 0);
+    (".note.gnu.build-id", note)
+}
+
 /// An ELF file of 64 bits, little-endian.
 #[derive(Clone, Debug)]
 pub struct Elf<'a> {
@@ -81,7 +91,11 @@ impl Elf<'_> {
             sections.push((strings, 3, 0, 0, names, 0, 0));
         }
         let others = self.sections.iter();
-        sections.extend(others.map(|(name, bytes)| (*name, 1, 0, 0, bytes.clone(), 0, 0)));
+        sections.extend(others.map(|(name, bytes)| {
+            // Readers look for notes by their type.
+            let kind = if name.starts_with(".note") { 7 } else { 1 };
+            (*name, kind, 0, 0, bytes.clone(), 0, 0)
+        }));
         let mut names = Vec::new();
         let mut places: Vec<u32> = Vec::new();
         let all = sections.iter().map(|(name, ..)| *name);

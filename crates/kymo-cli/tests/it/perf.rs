@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::run::kymo;
-use kymo_made::elf::{Elf, Symbol, function};
+use kymo_made::elf::{Elf, Symbol, build_id, function};
 use kymo_made::perf::{Perf, Sampled, USER};
 
 /// Two samples of one event at 0x1000, one of the other at 0x2000.
@@ -74,6 +74,33 @@ fn crc32(bytes: &[u8]) -> u32 {
     !crc
 }
 
+/// The folded stack of a sample at 0x1110 of a program, loaded elsewhere than linked, and why it has
+/// no name. Whether the trace says where it was loaded is `mapped`.
+fn shown(mapped: bool, options: &[&str]) -> (String, Option<String>) {
+    let ip = 0x5555_0000_1110;
+    let mut made = Perf::new(&format!("loaded-{:?}", std::thread::current().id()));
+    let clock = made.sampled("cpu-clock");
+    made.comm(0, 42, 42, "pie");
+    if mapped {
+        made.mappings(&[(0x5555_0000_1000, "/usr/bin/pie")]);
+    }
+    let chain = &[USER, ip];
+    let sampled = Sampled {
+        tid: 42,
+        pid: 42,
+        ip,
+        period: 5,
+        chain,
+    };
+    made.sample(clock, 1, sampled);
+    let (code, out, errors) = folded(options, made.finish());
+    assert_eq!(code, Some(0), "{errors}");
+    let mut lines = errors.lines();
+    let why = lines.find_map(|line| line.split_once("has no name: "));
+    let why = why.map(|(_, why)| why.split([';', '.']).next().unwrap().to_owned());
+    (out, why)
+}
+
 /// A sample in a function of a program that was linked at 0x1000 and loaded elsewhere.
 #[test]
 fn a_program_is_named_where_it_was_loaded_or_it_is_said_why_not() {
@@ -110,36 +137,7 @@ fn a_program_is_named_where_it_was_loaded_or_it_is_said_why_not() {
     };
     let (moved, again) = (linked("moved", crc32(&work_elf)), linked("again", 1));
     let other = image("other", &[function("other", 0x1800, 0x100)]);
-    let ip = 0x5555_0000_1110;
-    let said = |mapped: bool, image: &str| {
-        let mut made = Perf::new("loaded");
-        let clock = made.sampled("cpu-clock");
-        made.comm(0, 42, 42, "pie");
-        if mapped {
-            made.mappings(&[(0x5555_0000_1000, "/usr/bin/pie")]);
-        }
-        let chain = &[USER, ip];
-        made.sample(
-            clock,
-            1,
-            Sampled {
-                tid: 42,
-                pid: 42,
-                ip,
-                period: 5,
-                chain,
-            },
-        );
-        let (code, out, errors) = folded(&[&format!("--image={image}")], made.finish());
-        assert_eq!(code, Some(0), "{errors}");
-        let why = errors
-            .lines()
-            .find_map(|line| line.split_once("has no name: "));
-        (
-            out,
-            why.map(|(_, why)| why.split([';', '.']).next().unwrap().to_owned()),
-        )
-    };
+    let said = |mapped: bool, image: &str| shown(mapped, &[&format!("--image={image}")]);
     let (out, why) = said(true, &whole);
     assert_eq!((&*out, why), ("work 1\n", None));
     let based = format!("{whole}@0x555500001000");
@@ -152,6 +150,60 @@ fn a_program_is_named_where_it_was_loaded_or_it_is_said_why_not() {
         (true, &other, "its file has symbols for other code only"),
     ] {
         assert_eq!(said(mapped, image).1.as_deref(), Some(why));
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Symbols that were moved to the file that is called after the build: only those of the same build
+/// are taken.
+#[test]
+fn symbols_are_found_by_the_build_id() {
+    let folder = std::env::temp_dir().join(format!("kymo-build-id-{}", std::process::id()));
+    let [id, other] = [[0xab, 0xcd, 0xef, 0x01], [0xab, 0xcd, 0xef, 0x02]];
+    let elf = |id: &[u8], symbols: &[Symbol<'_>]| {
+        let sections = [build_id(id)];
+        let elf = Elf {
+            symbols,
+            sections: &sections,
+            ..Elf::program()
+        };
+        elf.bytes()
+    };
+    let work = [function("work", 0x1100, 0x100)];
+    std::fs::create_dir_all(&folder).unwrap();
+    let stripped = folder.join("stripped");
+    std::fs::write(&stripped, elf(&id, &[])).unwrap();
+    let image = format!("--image={}", stripped.display());
+    let (first, second) = (
+        "usr/lib/debug/.build-id/ab/cdef01.debug",
+        ".build-id/ab/cdef01.debug",
+    );
+    let (whole, bare) = (elf(&id, &work), elf(&id, &[]));
+    for (files, is_found) in [
+        (&[(first, &whole)][..], true),
+        (&[(second, &whole)], true),
+        (&[(first, &bare), (second, &whole)], true),
+        (&[(second, &bare)], false),
+        (&[(second, &elf(&other, &work))], false),
+        (&[(second, &b"no program".to_vec())], false),
+        (&[(".build-id/ab/cdef02.debug", &whole)], false),
+    ] {
+        let images = folder.join("images");
+        for (place, file) in files {
+            let path = images.join(place);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, file).unwrap();
+        }
+        let images_option = format!("--images={}", images.display());
+        let (out, why) = shown(true, &[&image, &images_option]);
+        std::fs::remove_dir_all(&images).unwrap();
+        let wanted = match is_found {
+            true => ("work 1\n", None),
+            false => ("pie+0x110 1\n", Some("its file has no symbols")),
+        };
+        let places = files.iter().map(|(place, _)| *place);
+        let places: Vec<&str> = places.collect();
+        assert_eq!((&*out, why.as_deref()), wanted, "{places:?}");
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -38,16 +38,21 @@ fn folded(options: &[&str], trace: &Path) -> (Option<i32>, String, String) {
 
 #[test]
 fn samples_of_time_are_shown_and_those_of_other_events_named() {
-    for cycles in ["cycles:pp", "cpu-clock"] {
-        let made = made("kinds", [cycles, "page-faults"]);
+    for (shown, other) in [
+        ("cycles:pp", "page-faults"),
+        ("cpu-clock", "page-faults"),
+        // Without a kind of time: what was sampled, and no tracepoint.
+        ("page-faults", "sched:sched_wakeup"),
+    ] {
+        let made = made("kinds", [shown, other]);
         let trace = made.finish();
         let (code, out, errors) = folded(&[], trace);
         assert_eq!((code, &*out), (Some(0), "0x1000 2\n"));
-        let said = format!("kymo: shown is {cycles}; --event shows others: page-faults (1).");
+        let said = format!("kymo: shown is {shown}; --event shows others: {other} (1).");
         assert!(errors.lines().any(|line| line == said), "{errors}");
-        let (code, out, _) = folded(&["--event=page-faults"], trace);
+        let (code, out, _) = folded(&["--event", other], trace);
         assert_eq!((code, &*out), (Some(0), "0x2000 1\n"));
-        let (code, out, errors) = folded(&["--event", "page-faults", "--event", cycles], trace);
+        let (code, out, errors) = folded(&["--event", other, "--event", shown], trace);
         assert_eq!((code, &*out), (Some(0), "0x1000 2\n0x2000 1\n"));
         assert!(!errors.contains("shown is"), "{errors}");
     }

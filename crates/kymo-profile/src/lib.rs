@@ -49,6 +49,7 @@ pub mod redox;
 mod stacks;
 mod symbolize;
 mod tally;
+mod tree;
 mod waits;
 
 pub use collect::{Collector, Kind, Only, Options};
@@ -62,4 +63,5 @@ pub use profile::{
 };
 pub use stacks::Unwind;
 pub use symbolize::{Chains, LoadedFile, Wanted};
+pub use tree::{Branch, Folded};
 pub use waits::{WaitKind, Waits};

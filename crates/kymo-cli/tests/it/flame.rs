@@ -58,7 +58,7 @@ fn sample(tid: u32, callers: &[u64], ip: u64) -> Sample {
 
 /// 30 samples of thread 5 in `innermost_function`, called by `outermost_function`; 10 of thread 6
 /// in the latter; 4 of a CPU without work; 3 missed, 2 lost.
-fn made(name: &str) -> Made {
+pub(crate) fn made(name: &str) -> Made {
     let outermost: fn(u64) -> u64 = std::hint::black_box(outermost_function);
     assert_eq!(outermost(4), 7);
     let (outermost, len) = function("::outermost_function");
@@ -99,7 +99,7 @@ fn made(name: &str) -> Made {
     made
 }
 
-fn kernel() -> String {
+pub(crate) fn kernel() -> String {
     format!("--kernel={}@{BASE:#x}", elf().display())
 }
 

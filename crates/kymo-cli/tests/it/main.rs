@@ -16,6 +16,7 @@ mod errors;
 mod export;
 mod flame;
 mod flame_errors;
+mod hot;
 mod import;
 mod life;
 #[cfg(target_os = "linux")]

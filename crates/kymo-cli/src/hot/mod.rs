@@ -1,4 +1,6 @@
-//! `kymo hot`: the functions and lines with the most samples.
+//! `kymo hot`: the functions and lines with the most samples, and the call tree.
+
+mod tree;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo hot trace
   kymo hot trace --by line --top 50
   kymo hot trace --only kernel --thread worker --from 0.25
+  kymo hot trace --tree --least 5         callers above what they call
   kymo hot trace --inlined all            functions of libraries, too, that were inlined
   kymo hot trace --json | jq '.places[] | select(.total.share > 0.1)'
 
@@ -38,6 +41,13 @@ pub struct Arguments {
     /// What to list.
     #[arg(long, value_enum, default_value_t = Unit::Function)]
     by: Unit,
+    /// Print the call tree: each function above those that it calls, with their shares.
+    #[arg(long, conflicts_with_all = ["by", "top"])]
+    tree: bool,
+    /// Fold branches of the tree with a smaller share, in percent; --json folds none unless it is
+    /// given. Default: 1.
+    #[arg(long, value_name = "PERCENT", requires = "tree", value_parser = percent)]
+    least: Option<f64>,
     /// Most rows to print; --json prints all.
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
@@ -80,13 +90,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         damage,
         sampler,
     } = read(trace, what, &arguments.selection, &arguments.symbols)?;
-    let hot = profile.hot(match arguments.by {
-        Unit::Function => Place::Function,
-        Unit::Line => Place::Line,
-    });
-    let text = match arguments.json {
-        true => serde_json::to_string(&object(&profile, &hot)).context("cannot write JSON")? + "\n",
-        false => table(&profile, &hot, arguments),
+    let text = match arguments.tree {
+        true => tree::print(&profile, arguments.least, arguments.json)?,
+        false => list(&profile, arguments)?,
     };
     let mut out = std::io::stdout().lock();
     if deliver(&mut out, text.as_bytes())? {
@@ -97,6 +103,24 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         Some(damage) => Err(damage.into()),
         None => Ok(Code::Ok),
     }
+}
+
+/// A share in percent.
+fn percent(text: &str) -> Result<f64, &'static str> {
+    let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    let number = number.filter(|number| (0.0..=100.0).contains(number));
+    number.ok_or("expected a number from 0 to 100")
+}
+
+fn list(profile: &Profile, arguments: &Arguments) -> anyhow::Result<String> {
+    let hot = profile.hot(match arguments.by {
+        Unit::Function => Place::Function,
+        Unit::Line => Place::Line,
+    });
+    Ok(match arguments.json {
+        true => serde_json::to_string(&object(profile, &hot)).context("cannot write JSON")? + "\n",
+        false => table(profile, &hot, arguments),
+    })
 }
 
 fn table(profile: &Profile, hot: &[Hot], arguments: &Arguments) -> String {
@@ -150,14 +174,6 @@ fn program<'a>(profile: &'a Profile, place: &Hot) -> Option<&'a str> {
 }
 
 fn object(profile: &Profile, hot: &[Hot]) -> Value {
-    let share = |share: &Share| {
-        json!({
-            "samples": share.weight,
-            "share": share.share,
-            "low": share.interval.0,
-            "high": share.interval.1,
-        })
-    };
     let places = hot.iter().map(|place| {
         json!({
             "function": &*place.function,
@@ -168,6 +184,22 @@ fn object(profile: &Profile, hot: &[Hot]) -> Value {
             "total": share(&place.total),
         })
     });
+    let mut object = totals(profile);
+    object["places"] = places.collect();
+    object
+}
+
+fn share(share: &Share) -> Value {
+    json!({
+        "samples": share.weight,
+        "share": share.share,
+        "low": share.interval.0,
+        "high": share.interval.1,
+    })
+}
+
+/// How many samples there are, and how many there are not.
+fn totals(profile: &Profile) -> Value {
     let totals = &profile.totals;
     json!({
         "samples": totals.kept,
@@ -177,7 +209,6 @@ fn object(profile: &Profile, hot: &[Hot]) -> Value {
         "gaps": totals.gaps,
         "cut": totals.cut,
         "untrusted": totals.untrusted,
-        "places": places.collect::<Vec<Value>>(),
     })
 }
 

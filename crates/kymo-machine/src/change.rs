@@ -276,6 +276,11 @@ pub enum Change {
         /// Number of spans that end: this one and those inside it. 0 if its begin is unknown.
         ends: usize,
     },
+    /// Frames of physical memory were allocated or freed.
+    Frames {
+        /// Number of frames allocated; negative of those that were freed.
+        allocated: i64,
+    },
     /// A program's counter has a new value.
     Counter {
         /// Its number.

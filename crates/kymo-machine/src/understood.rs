@@ -3,13 +3,14 @@
 use kymo::ChannelKind;
 use kymo::event::{Event, FieldSchema};
 use kymo::vocabulary::{
-    ClockBack, ClockStep, CountedEvent, Counter, CounterValue, EventCount, GaugeValue, GroupCount,
-    HistogramValue, IpcReceive, IpcSend, IrqEnter, IrqExit, IrqName, LockAcquired, LockFailed,
-    LockName, LockReleased, LockWait, Mark, PageFault, PipeRead, PipeWrite, ProcessExec,
-    ProcessExit, ProcessFork, ProcessName, ProcessStateDump, QueueReceive, QueueSend, RunQueue,
-    SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup, SchedWakeupNew, SessionEnd,
-    SpanBegin, SpanEnd, SyscallEnter, SyscallExit, SyscallName, ThreadCreate, ThreadExit,
-    ThreadName, ThreadResume, ThreadState, ThreadStateDump, ThreadSuspend, UserName,
+    ClockBack, ClockStep, CountedEvent, Counter, CounterValue, EventCount, FrameAlloc, FrameFree,
+    GaugeValue, GroupCount, HistogramValue, IpcReceive, IpcSend, IrqEnter, IrqExit, IrqName,
+    LockAcquired, LockFailed, LockName, LockReleased, LockWait, Mark, PageFault, PipeRead,
+    PipeWrite, ProcessExec, ProcessExit, ProcessFork, ProcessName, ProcessStateDump, QueueReceive,
+    QueueSend, RunQueue, SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup,
+    SchedWakeupNew, SessionEnd, SpanBegin, SpanEnd, SyscallEnter, SyscallExit, SyscallName,
+    ThreadCreate, ThreadExit, ThreadName, ThreadResume, ThreadState, ThreadStateDump,
+    ThreadSuspend, UserName,
 };
 use kymo_ctf::EventRef;
 
@@ -96,6 +97,12 @@ understood! { machine, at:
     PageFault(e) => {
         let thread = machine.current(at.cpu);
         machine.change(Change::Fault { thread, user: e.user(), cause: e.cause() })
+    },
+    FrameAlloc(e) => if let Some(frames) = e.order().and_then(frames) {
+        machine.change(Change::Frames { allocated: frames })
+    },
+    FrameFree(e) => if let Some(frames) = e.order().and_then(frames) {
+        machine.change(Change::Frames { allocated: frames.saturating_neg() })
     },
     IpcSend(e) => machine.message("ipc", true, e.path(), e.len()),
     IpcReceive(e) => machine.message("ipc", false, e.path(), e.len()),
@@ -184,4 +191,10 @@ pub(crate) struct Dumped {
     pub(crate) prio: Option<i64>,
     pub(crate) state: Option<ThreadState>,
     pub(crate) cpu: Option<u64>,
+}
+
+/// Number of frames of an order; `None` of one that no machine has.
+fn frames(order: u64) -> Option<i64> {
+    let frames = 1_i64.checked_shl(u32::try_from(order).ok()?)?;
+    (frames > 0).then_some(frames)
 }

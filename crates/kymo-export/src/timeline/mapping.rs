@@ -31,6 +31,8 @@ pub(crate) struct Timeline<C> {
     threads: Vec<Thread>,
     cpus: BTreeMap<u64, Cpu>,
     counters: HashMap<u64, TrackId>,
+    /// The frames in use, and their number.
+    frames: Option<(TrackId, i64)>,
     /// Tracks of the lengths of run queues, by CPU.
     run_queues: HashMap<Option<u64>, TrackId>,
     /// The kernel's own counters, by number and CPU.
@@ -62,6 +64,7 @@ impl<C: Canvas> Timeline<C> {
             threads: Vec::new(),
             cpus: BTreeMap::new(),
             counters: HashMap::new(),
+            frames: None,
             run_queues: HashMap::new(),
             own_counters: HashMap::new(),
             group_counts: HashMap::new(),
@@ -386,6 +389,10 @@ impl<C: Canvas> Timeline<C> {
                 self.group_counts(event, cpu)?
             }
             Change::Exec { thread, .. } => self.exec(thread, event, cpu)?,
+            Change::Frames { allocated } => {
+                self.frames(allocated)?;
+                return Ok(false);
+            }
             // Drawn as points, like unknown events.
             Change::Fault { .. }
             | Change::Message { .. }
@@ -493,6 +500,24 @@ impl<C: Canvas> Timeline<C> {
             }
         };
         self.picture.counter(track, value)
+    }
+
+    /// Draws how many frames have been allocated and not freed since the trace began, behind all
+    /// other counters. How large a frame is, no trace says.
+    fn frames(&mut self, allocated: i64) -> io::Result<()> {
+        let (track, before) = match self.frames {
+            Some(frames) => frames,
+            None => {
+                let (kind, name) = (TrackKind::Counter, "frames allocated minus freed");
+                let track = self
+                    .picture
+                    .in_group(Group::Counters, kind, name, u64::MAX)?;
+                (track, 0)
+            }
+        };
+        let now = before.saturating_add(allocated);
+        self.frames = Some((track, now));
+        self.picture.counter(track, now)
     }
 
     /// Draws a counter of the kernel's own as it stands on one CPU, behind the run queues.

@@ -12,6 +12,7 @@
 //! | priorities | the thread's `priority` | a counter |
 //! | `span_begin`, `span_end` | the thread's `spans` | a slice |
 //! | `counter` | `Counters` / its name | a counter |
+//! | `mm_page_alloc`, `mm_page_free` | `Counters` / `frames allocated minus freed` | a counter |
 //! | `event_count`, `group_count` | `Counters` / the counted event's name and `, cpuN` | a counter |
 //! | losses, damage | `Lost` / the stream | a slice over the time in which it happened |
 //! | everything else | the thread's `events`; in an interrupt, or if no thread is known, `Kernel` / `CPU n events` | a point |

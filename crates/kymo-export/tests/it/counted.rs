@@ -1,7 +1,7 @@
 //! What a session's group of events has counted is on the timelines.
 
 use kymo::event::Event as _;
-use kymo::vocabulary::{CountedEvent, EventCount, GroupCount, Mark};
+use kymo::vocabulary::{CountedEvent, EventCount, FrameAlloc, FrameFree, GroupCount, Mark};
 use kymo::{Sequence, Text};
 use kymo_export::{Format, export};
 use kymo_made::{Made, US};
@@ -39,21 +39,44 @@ fn made(name: &str) -> Made {
     made
 }
 
+/// Names and values of the counters in a file of Chrome's format.
+fn counters(path: &std::path::Path) -> Vec<(String, i64)> {
+    let all: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let events = all["traceEvents"].as_array().unwrap().iter();
+    let counters = events.filter(|event| event["ph"] == "C");
+    counters
+        .map(|event| {
+            let name = event["name"].as_str().unwrap().to_owned();
+            (name, event["args"]["value"].as_i64().unwrap())
+        })
+        .collect()
+}
+
+/// V-16: two CPUs allocate and free. An order that no machine has changes nothing.
+#[test]
+fn the_memory_in_use_is_a_counter_track() {
+    let mut made = Made::new("counted-frames");
+    made.event(0, US, FrameAlloc { pfn: 8, order: 0 });
+    made.event(1, 2 * US, FrameAlloc { pfn: 16, order: 3 });
+    made.event(1, 3 * US, FrameAlloc { pfn: 0, order: 64 });
+    made.event(0, 4 * US, FrameFree { pfn: 16, order: 3 });
+    made.event(0, 5 * US, FrameFree { pfn: 4, order: 2 });
+    let trace = kymo_ctf::Trace::open(made.finish()).unwrap();
+    let path = std::env::temp_dir().join(format!("kymo-export-frames-{}", std::process::id()));
+    export(&trace, Format::Chrome, &path, |_| ()).unwrap();
+    let drawn = counters(&path);
+    std::fs::remove_file(&path).unwrap();
+    let wanted = [1, 9, 1, -3].map(|value| ("frames allocated minus freed".to_owned(), value));
+    assert_eq!(drawn, wanted);
+}
+
 #[test]
 fn counts_of_a_group_are_counter_tracks() {
     let mut made = made("counted-tracks");
     let trace = kymo_ctf::Trace::open(made.finish()).unwrap();
     let path = std::env::temp_dir().join(format!("kymo-export-counted-{}", std::process::id()));
     export(&trace, Format::Chrome, &path, |_| ()).unwrap();
-    let all: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    let events = all["traceEvents"].as_array().unwrap().iter();
-    let drawn: Vec<_> = events
-        .filter(|event| event["ph"] == "C")
-        .map(|event| {
-            let name = event["name"].as_str().unwrap().to_owned();
-            (name, event["args"]["value"].as_i64().unwrap())
-        })
-        .collect();
+    let drawn = counters(&path);
     let of = |name: &str| -> Vec<i64> {
         let of = drawn.iter().filter(|(of, _)| of == name);
         of.map(|(_, value)| *value).collect()

@@ -221,11 +221,20 @@ const ALIASES: &[Alias] = &[
         name: "page_fault_kernel",
         events: KERNEL_FAULT,
     },
+    Alias {
+        name: "kmem_mm_page_alloc",
+        events: &[equivalent(Understood::FrameAlloc, &[])],
+    },
+    Alias {
+        name: "kmem_mm_page_free",
+        events: &[equivalent(Understood::FrameFree, &[])],
+    },
 ];
 
 /// Linux's event systems, which `perf` puts before an event's name.
-const SYSTEMS: [&str; 5] = [
+const SYSTEMS: [&str; 6] = [
     "sched:",
+    "kmem:",
     "irq:",
     "raw_syscalls:",
     "syscalls:",

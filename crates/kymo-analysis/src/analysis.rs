@@ -5,7 +5,14 @@ use std::sync::Arc;
 use kymo_ctf::{ClockClass, Consequence, Error, EventRef, ItemRef, Metadata, Problem};
 use kymo_machine::{ChainOf, Change, Machine, Span, Taken};
 
+use crate::part::Part;
 use crate::section::{End, Report, Sections, ThreadRef};
+
+/// A time as the machine has it.
+fn narrow(nanos: i128) -> i64 {
+    let limit = if nanos < 0 { i64::MIN } else { i64::MAX };
+    i64::try_from(nanos).unwrap_or(limit)
+}
 
 /// Most messages about damage that are kept.
 const MOST_DAMAGE: usize = 100;
@@ -18,8 +25,12 @@ pub struct Analysis {
     clock: Option<Arc<ClockClass>>,
     /// Beginning of the first event's packet, in nanoseconds.
     zero: Option<i64>,
-    /// Times of the first and the last event, in nanoseconds.
+    /// The part of the trace that is reported.
+    part: Part,
+    /// Times of the first and the last event up to the part's end, in nanoseconds.
     span: Option<(i64, i64)>,
+    /// Whether the trace goes on behind the part.
+    is_past: bool,
     events: u64,
     placeless: u64,
     damage: Vec<String>,
@@ -35,11 +46,21 @@ impl Analysis {
             sections: Sections::of(metadata),
             clock: metadata.clocks().first().cloned(),
             zero: None,
+            part: Part::default(),
             span: None,
+            is_past: false,
             events: 0,
             placeless: 0,
             damage: Vec::new(),
             addresses: Vec::new(),
+        }
+    }
+
+    /// Starts the analysis of a part of a trace with this metadata.
+    pub fn of_part(metadata: &Metadata, part: Part) -> Analysis {
+        Analysis {
+            part,
+            ..Analysis::new(metadata)
         }
     }
 
@@ -66,12 +87,41 @@ impl Analysis {
             ItemRef::Event(event) => self.event(event, taken),
             _ => self.note(item, taken),
         }
-        self.take_changes();
+        self.take_changes(true);
+    }
+
+    /// Passes over an item that is not selected. It counts nothing, but the state of the machine
+    /// follows from it.
+    pub fn pass_over(&mut self, item: &ItemRef<'_>) {
+        if let ItemRef::Event(event) = item
+            && let Some(time) = event.nanos()
+        {
+            let time = narrow(time);
+            if self.part.is_past(time) {
+                self.is_past = true;
+                return;
+            }
+            self.begin(event);
+            if self.machine.add(item) != Taken::Name {
+                self.stretch(time);
+            }
+        } else if let ItemRef::Loss(loss) = item
+            && loss
+                .begin_nanos
+                .is_some_and(|begin| self.part.is_past(narrow(begin)))
+        {
+            self.is_past = true;
+            return;
+        } else {
+            self.machine.add(item);
+        }
+        self.take_changes(false);
     }
 
     #[inline]
     fn event(&mut self, event: &EventRef<'_>, taken: Taken) {
         self.events += 1;
+        self.sections.event(event);
         self.placeless += u64::from(taken == Taken::Placeless);
         let time = event.time();
         if let Some(ticks) = time {
@@ -89,15 +139,17 @@ impl Analysis {
             let thread = self.machine.whose(&chain);
             self.sections.sampled(thread, chain.mode, missed);
         } else if self.is_in_no_table(event) {
-            let (_, pid) = self.machine.context(event);
-            self.sections.other(event, pid);
+            let (tid, pid) = self.machine.context(event);
+            self.sections.other(event, tid, pid);
         }
     }
 
     /// Whether no table but that of other events uses an event.
     #[inline]
     fn is_in_no_table(&self, event: &EventRef<'_>) -> bool {
-        match self.machine.changes().first() {
+        // An event's context may name its thread, whatever the event is.
+        let mut changes = self.machine.changes().iter();
+        match changes.find(|change| !matches!(change, Change::Named(_))) {
             Some(change) => matches!(
                 change,
                 Change::Mark { .. }
@@ -112,7 +164,8 @@ impl Analysis {
     /// Counts points in time from the begin of the first event's packet.
     #[cold]
     fn begin(&mut self, event: &EventRef<'_>) {
-        if let (Some(packet), Some(clock)) = (event.packet(), event.clock())
+        if self.zero.is_none()
+            && let (Some(packet), Some(clock)) = (event.packet(), event.clock())
             && let Some(begin) = packet.begin
         {
             let begin = clock.nanos_from_origin(begin);
@@ -133,9 +186,20 @@ impl Analysis {
     }
 
     #[inline]
-    fn take_changes(&mut self) {
+    fn take_changes(&mut self, is_selected: bool) {
+        if !self.part.is_partial() {
+            for change in self.machine.changes() {
+                self.sections.take(change, &self.machine);
+            }
+            return;
+        }
         for change in self.machine.changes() {
-            self.sections.take(change, &self.machine);
+            if let Some(change) = self.part.clip(change, is_selected) {
+                if self.part.began_before(&change) {
+                    self.sections.began_before(&change);
+                }
+                self.sections.take(&change, &self.machine);
+            }
         }
     }
 
@@ -166,24 +230,35 @@ impl Analysis {
 
     /// Ends the analysis and gives its results.
     pub fn finish(mut self) -> Report {
-        let (begin, end) = self.span.unwrap_or((0, 0));
+        let zero = self.zero.or(self.span.map(|(begin, _)| begin));
+        let span = self.span.map(|(begin, end)| self.clipped(begin, end));
+        let (begin, end) = span.unwrap_or((0, 0));
         self.machine.finish(end);
-        self.take_changes();
+        self.take_changes(!self.part.only_some_events);
         let end = End {
             machine: &self.machine,
             begin,
             end,
             events: self.events,
+            part: &self.part,
         };
         Report {
-            zero_ns: self.zero.or(self.span.map(|(begin, _)| begin)),
-            begin_ns: self.span.map(|(begin, _)| begin),
-            end_ns: self.span.map(|(_, end)| end),
+            zero_ns: zero,
+            begin_ns: span.map(|(begin, _)| begin),
+            end_ns: span.map(|(_, end)| end),
             events: self.events,
             events_without_place: self.placeless,
             damage: self.damage,
             ..self.sections.finish(&end, self.clock.as_ref())
         }
+    }
+
+    /// The part's times, in a trace that lasts from `begin` to `end` or, if it goes on behind the
+    /// part, longer.
+    fn clipped(&self, begin: i64, end: i64) -> (i64, i64) {
+        let from = self.part.from_ns.map_or(begin, |from| from.max(begin));
+        let to = self.part.to_ns.filter(|to| self.is_past || *to < end);
+        (from, to.unwrap_or(end).max(from))
     }
 
     /// Number of objects in memory: threads, CPUs, locks, buckets and open operations. It does not

@@ -44,6 +44,19 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
+    /// Adds the values of another histogram.
+    pub fn merge(&mut self, other: &Histogram) {
+        for (&block, counts) in &other.blocks {
+            let sums = self.blocks.entry(block).or_default();
+            for (sum, count) in sums.iter_mut().zip(counts) {
+                *sum = sum.saturating_add(*count);
+            }
+        }
+        self.count = self.count.saturating_add(other.count);
+        self.sum = self.sum.saturating_add(other.sum);
+        self.max = self.max.max(other.max);
+    }
+
     /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
@@ -127,5 +140,26 @@ mod tests {
         histogram.add(1_000_000);
         assert_eq!(histogram.percentile(100), Some(1_000_000));
         assert_eq!(histogram.sum(), 5050 + 1_000_000);
+    }
+
+    #[test]
+    fn merged_histograms_have_the_values_of_both() {
+        let (mut low, mut high, mut all) = <(Histogram, Histogram, Histogram)>::default();
+        for value in 0..1_000 {
+            let part = if value < 700 { &mut low } else { &mut high };
+            part.add(value * 1_000);
+            all.add(value * 1_000);
+        }
+        low.merge(&high);
+        let figures = |histogram: &Histogram| {
+            let percentiles = [1, 50, 90, 99].map(|percent| histogram.percentile(percent));
+            (
+                percentiles,
+                histogram.count(),
+                histogram.sum(),
+                histogram.max(),
+            )
+        };
+        assert_eq!(figures(&low), figures(&all));
     }
 }

@@ -31,6 +31,7 @@ mod analysis;
 mod doctor;
 mod expect;
 mod histogram;
+mod part;
 mod section;
 
 pub use analysis::Analysis;
@@ -38,10 +39,11 @@ pub use doctor::{Diagnosis, Doctor, Finding, Looked, Severity};
 pub use expect::{ExpectError, Expectations, Found, Judge, Verdict};
 pub use histogram::Histogram;
 pub use kymo_machine::{Span, SpanKind};
+pub use part::Part;
 pub use section::{
     CallCounts, ClockHealth, Contradiction, Contradictions, Counters, CpuCounts, CpuUse, Durations,
-    Interrupt, InterruptCounts, Lock, LockBlock, LongestWait, Loss, Losses, Messages, OtherEvents,
-    OwnBucket, OwnCounter, OwnHistogram, PageFaults, ProcessFaults, Report, RunQueue, Samples,
-    SystemCall, Thread, ThreadCounts, ThreadFaults, ThreadRef, ThreadSamples, Waiter, WakeLatency,
-    WorstWake,
+    EventCount, Interrupt, InterruptCounts, Lock, LockBlock, LongestWait, Loss, Losses, Messages,
+    OtherEvents, OwnBucket, OwnCounter, OwnHistogram, PageFaults, ProcessFaults, Report, RunQueue,
+    Samples, SystemCall, Thread, ThreadCounts, ThreadEvents, ThreadFaults, ThreadRef,
+    ThreadSamples, Waiter, WakeLatency, WorstWake,
 };

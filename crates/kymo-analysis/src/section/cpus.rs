@@ -59,6 +59,7 @@ impl Cpus {
 
     pub(crate) fn finish(&self, end: &End<'_>) -> Vec<CpuUse> {
         let numbers = end.machine.cpus().iter().map(|cpu| cpu.number);
+        let numbers = numbers.filter(|number| end.part.has_cpu(*number));
         let numbers: BTreeMap<u64, Option<&Cpu>> = numbers
             .map(|number| (number, self.0.get(&number)))
             .collect();

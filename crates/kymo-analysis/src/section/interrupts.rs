@@ -19,6 +19,9 @@ pub struct Interrupt {
     pub soft: bool,
     /// Its name.
     pub name: Option<String>,
+    /// Number of lines that the row adds up: those of this name in
+    /// [`Report::interrupts_by_name`](super::Report::interrupts_by_name), otherwise 1.
+    pub alike: u64,
     /// Number of occurrences.
     pub count: u64,
     /// From entry to exit, nested handlers included.
@@ -43,6 +46,34 @@ struct State {
     longest_at: Option<(i64, u64)>,
 }
 
+impl State {
+    /// Adds the figures of another line.
+    fn absorb(&mut self, other: &State) {
+        if other.durations.max() > self.durations.max() {
+            self.longest_at = other.longest_at;
+        }
+        self.count += other.count;
+        self.own = self.own.saturating_add(other.own);
+        self.durations.merge(&other.durations);
+        self.nesting = self.nesting.max(other.nesting);
+    }
+}
+
+fn row(line: IrqLine, state: &State, end: &End<'_>) -> Interrupt {
+    Interrupt {
+        irq: line.number(),
+        soft: line.is_soft(),
+        name: end.machine.irq(line).map(str::to_owned),
+        alike: 1,
+        count: state.count,
+        durations: Durations::of(&state.durations),
+        share_percent: percent(state.own, end.cpu_time()),
+        nesting: state.nesting,
+        longest_at_ns: state.longest_at.map(|(at, _)| at),
+        longest_cpu: state.longest_at.map(|(_, cpu)| cpu),
+    }
+}
+
 /// Each line's figures.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupts {
@@ -57,6 +88,11 @@ impl Interrupts {
         state.count += 1;
         state.nesting = state.nesting.max(depth);
         self.nesting = self.nesting.max(depth);
+    }
+
+    /// A handler that began before the reported part of the trace ends in it.
+    pub(crate) fn began_before(&mut self, line: IrqLine) {
+        self.lines.entry(line).or_default().count += 1;
     }
 
     /// A handler ends. `since` is its begin and its time without nested handlers.
@@ -86,22 +122,30 @@ impl Interrupts {
         self.nesting
     }
 
-    pub(crate) fn finish(&self, end: &End<'_>) -> Vec<Interrupt> {
-        let all = end.span().saturating_mul(end.machine.cpus().len() as u64);
+    /// Each line, and the lines with lines of the same name added up.
+    pub(crate) fn finish(&self, end: &End<'_>) -> (Vec<Interrupt>, Vec<Interrupt>) {
         let lines = self.lines.iter().filter(|(_, state)| state.count > 0);
         let lines: BTreeMap<_, _> = lines.collect();
-        let rows = lines.into_iter().map(|(line, state)| Interrupt {
-            irq: line.number(),
-            soft: line.is_soft(),
-            name: end.machine.irq(*line).map(str::to_owned),
-            count: state.count,
-            durations: Durations::of(&state.durations),
-            share_percent: percent(state.own, all),
-            nesting: state.nesting,
-            longest_at_ns: state.longest_at.map(|(at, _)| at),
-            longest_cpu: state.longest_at.map(|(_, cpu)| cpu),
-        });
-        rows.collect()
+        let each = lines.iter().map(|(line, state)| row(**line, state, end));
+        let mut names: BTreeMap<(bool, &str), (IrqLine, u64, State)> = BTreeMap::new();
+        let mut by_name = Vec::new();
+        for (line, state) in &lines {
+            match end.machine.irq(**line) {
+                Some(name) => {
+                    let key = (line.is_soft(), name);
+                    let (_, alike, sum) = names.entry(key).or_insert((**line, 0, State::default()));
+                    *alike += 1;
+                    sum.absorb(state);
+                }
+                None => by_name.push(row(**line, state, end)),
+            }
+        }
+        by_name.extend(names.values().map(|(line, alike, sum)| Interrupt {
+            alike: *alike,
+            ..row(*line, sum, end)
+        }));
+        by_name.sort_by_key(|row| (row.soft, row.irq));
+        (each.collect(), by_name)
     }
 
     pub(crate) fn live(&self) -> usize {

@@ -18,6 +18,9 @@ pub struct Lock {
     pub lock: u64,
     /// Its name.
     pub name: Option<String>,
+    /// Number of locks that the row adds up: those of this name in
+    /// [`Report::locks_by_name`](super::Report::locks_by_name), otherwise 1.
+    pub alike: u64,
     /// Its kind.
     pub kind: Option<String>,
     /// Number of acquisitions.
@@ -39,8 +42,11 @@ pub struct Lock {
 /// A thread that waited for a lock.
 #[derive(Clone, Debug, Serialize)]
 pub struct Waiter {
-    /// The thread; `None` if unknown.
+    /// The thread; `None` if unknown. Of several, the one that waited longest.
     pub thread: Option<ThreadRef>,
+    /// Number of threads that the row adds up: those of this name in
+    /// [`Report::locks_by_name`](super::Report::locks_by_name), otherwise 1.
+    pub alike: u64,
     /// Number of waits.
     pub count: u64,
     /// Total wait.
@@ -116,6 +122,25 @@ impl State {
     pub(crate) fn released(&mut self, held: u64) {
         self.holds.add(held);
     }
+
+    /// Adds the figures of another lock.
+    fn absorb(&mut self, other: &State) {
+        self.acquired += other.acquired;
+        self.contended += other.contended;
+        self.failed += other.failed;
+        self.waits.merge(&other.waits);
+        self.holds.merge(&other.holds);
+        for (thread, &(count, total, longest)) in &other.waiters {
+            let (waits, sum, max) = self.waiters.entry(*thread).or_default();
+            *waits += count;
+            *sum = sum.saturating_add(total);
+            *max = longest.max(*max);
+        }
+        let length = |of: &Option<Longest>| of.as_ref().map(|longest| longest.duration);
+        if length(&other.longest) > length(&self.longest) {
+            self.longest.clone_from(&other.longest);
+        }
+    }
 }
 
 /// Each lock's figures.
@@ -128,11 +153,41 @@ impl Locks {
         self.0.entry(lock).or_default()
     }
 
-    pub(crate) fn finish(&self, end: &End<'_>) -> Vec<Lock> {
+    /// Each lock, and the locks with locks of the same name added up.
+    pub(crate) fn finish(&self, end: &End<'_>) -> (Vec<Lock>, Vec<Lock>) {
         let locks = self.0.iter().map(|(&lock, state)| row(lock, state, end));
         let mut locks: Vec<Lock> = locks.collect();
-        locks.sort_by_key(|lock| (Reverse(lock.wait.max_ns), lock.lock));
-        locks
+        let order = |lock: &Lock| (Reverse(lock.wait.max_ns), lock.lock);
+        locks.sort_by_key(order);
+        let mut names: BTreeMap<&str, Vec<&Lock>> = BTreeMap::new();
+        let mut by_name = Vec::new();
+        for lock in &locks {
+            match &lock.name {
+                Some(name) => names.entry(name).or_default().push(lock),
+                None => by_name.push(lock.clone()),
+            }
+        }
+        by_name.extend(names.values().map(|alike| self.sum(alike, end)));
+        by_name.sort_by_key(order);
+        (locks, by_name)
+    }
+
+    /// Locks of one name as one row, which has the number of the first.
+    fn sum(&self, alike: &[&Lock], end: &End<'_>) -> Lock {
+        let mut sum = State::default();
+        let first = alike.first().map_or(0, |lock| lock.lock);
+        for lock in alike {
+            if let Some(state) = self.0.get(&lock.lock) {
+                sum.absorb(state);
+            }
+        }
+        let mut row = row(first, &sum, end);
+        row.alike = alike.len() as u64;
+        if alike.iter().any(|lock| lock.kind != row.kind) {
+            row.kind = None;
+        }
+        fold_waiters(&mut row.waiters);
+        row
     }
 
     pub(crate) fn live(&self) -> usize {
@@ -142,11 +197,35 @@ impl Locks {
     }
 }
 
+/// Makes one row of the threads of each name.
+fn fold_waiters(waiters: &mut Vec<Waiter>) {
+    let mut folded: Vec<Waiter> = Vec::new();
+    for waiter in waiters.drain(..) {
+        let name = |of: &Waiter| of.thread.as_ref().and_then(|thread| thread.name.clone());
+        let known = name(&waiter).and_then(|called| {
+            let mut rows = folded.iter_mut();
+            rows.find(|row| name(row).as_ref() == Some(&called))
+        });
+        match known {
+            Some(row) => {
+                row.alike += waiter.alike;
+                row.count += waiter.count;
+                row.total_ns = row.total_ns.saturating_add(waiter.total_ns);
+                row.max_ns = row.max_ns.max(waiter.max_ns);
+            }
+            None => folded.push(waiter),
+        }
+    }
+    folded.sort_by_key(|waiter| Reverse(waiter.total_ns));
+    *waiters = folded;
+}
+
 fn row(lock: u64, state: &State, end: &End<'_>) -> Lock {
     let thread = |id: ThreadId| ThreadRef::of(end.machine, id);
     let waiters = state.waiters.iter();
     let waiters = waiters.map(|(&id, &(count, total_ns, max_ns))| Waiter {
         thread: id.and_then(thread),
+        alike: 1,
         count,
         total_ns,
         max_ns,
@@ -157,6 +236,7 @@ fn row(lock: u64, state: &State, end: &End<'_>) -> Lock {
     Lock {
         lock,
         name: end.machine.lock_called(lock).map(|name| name.to_string()),
+        alike: 1,
         kind: kind.map(|kind| kind.label().to_lowercase()),
         acquired: state.acquired,
         contended: state.contended,

@@ -104,10 +104,12 @@ impl LossList {
         self.counted.add(change);
     }
 
-    /// The losses of a trace of so many events.
-    pub(crate) fn finish(self, events: u64) -> Losses {
+    /// The losses of a trace of so many events; `None` for a part of a trace, whose events no
+    /// session has counted.
+    pub(crate) fn finish(self, events: Option<u64>) -> Losses {
+        let lost = self.losses.events;
         Losses {
-            missing: self.counted.missing(events, self.losses.events),
+            missing: events.map_or(0, |events| self.counted.missing(events, lost)),
             ..self.losses
         }
     }

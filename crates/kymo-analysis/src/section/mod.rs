@@ -7,7 +7,9 @@ mod clocks;
 mod contradictions;
 mod counters;
 mod cpus;
+mod events;
 mod faults;
+mod groups;
 mod interrupts;
 mod locks;
 mod losses;
@@ -29,17 +31,19 @@ use kymo_machine::{Change, Doing, Machine, ThreadId, passed};
 use serde::Serialize;
 
 use crate::histogram::Histogram;
+use crate::part::Part;
 
 pub use clocks::ClockHealth;
 pub use contradictions::{Contradiction, Contradictions};
 pub use counters::{CallCounts, Counters, CpuCounts, InterruptCounts, ThreadCounts};
 pub use cpus::CpuUse;
+pub use events::EventCount;
 pub use faults::{PageFaults, ProcessFaults, ThreadFaults};
 pub use interrupts::Interrupt;
 pub use locks::{Lock, LongestWait, Waiter};
 pub use losses::{Loss, Losses};
 pub use messages::Messages;
-pub use others::OtherEvents;
+pub use others::{OtherEvents, ThreadEvents};
 pub use own_counters::{OwnBucket, OwnCounter, OwnHistogram};
 pub use run_queues::RunQueue;
 pub use samples::{Samples, ThreadSamples};
@@ -72,22 +76,32 @@ pub struct Report {
     pub run_queues: Vec<RunQueue>,
     /// Threads, most CPU time first.
     pub threads: Vec<Thread>,
+    /// The same with threads of the same name added up.
+    pub threads_by_name: Vec<Thread>,
     /// System calls, most time first.
     pub system_calls: Vec<SystemCall>,
     /// Interrupt lines, by number.
     pub interrupts: Vec<Interrupt>,
+    /// The same with lines of the same name added up.
+    pub interrupts_by_name: Vec<Interrupt>,
     /// Most handlers open at once on one CPU.
     pub interrupt_nesting: usize,
     /// From a wake-up until the thread ran.
     pub wake_latency: Option<WakeLatency>,
     /// Locks, longest wait first.
     pub locks: Vec<Lock>,
+    /// The same with locks of the same name added up.
+    pub locks_by_name: Vec<Lock>,
     /// Page faults.
     pub page_faults: Option<PageFaults>,
     /// Messages, by mechanism and path.
     pub messages: Vec<Messages>,
+    /// All events by name, the most frequent first.
+    pub event_counts: Vec<EventCount>,
     /// Events that no other table uses, by name and process, the most frequent first.
     pub other_events: Vec<OtherEvents>,
+    /// The same by thread, as far as events carry their threads.
+    pub other_events_by_thread: Vec<ThreadEvents>,
     /// The kernel's own counters and gauges, by number.
     pub own_counters: Vec<OwnCounter>,
     /// Its histograms, by number.
@@ -165,12 +179,27 @@ pub(crate) struct End<'a> {
     pub(crate) end: i64,
     /// Number of events.
     pub(crate) events: u64,
+    /// The part of the trace that is reported.
+    pub(crate) part: &'a Part,
 }
 
 impl End<'_> {
     /// The trace's length in nanoseconds.
     fn span(&self) -> u64 {
         passed(self.begin, self.end)
+    }
+
+    /// The time of all CPUs, in nanoseconds.
+    fn cpu_time(&self) -> u64 {
+        let cpus = self.machine.cpus().iter();
+        let cpus = cpus.filter(|cpu| self.part.has_cpu(cpu.number)).count();
+        self.span().saturating_mul(cpus as u64)
+    }
+
+    /// So many in the trace's time, in a second; `None` if the trace has no length.
+    fn per_second(&self, count: u64) -> Option<f64> {
+        let seconds = self.span() as f64 / 1e9;
+        (seconds > 0.0).then_some(count as f64 / seconds)
     }
 }
 
@@ -215,6 +244,7 @@ pub(crate) struct Sections {
     locks: locks::Locks,
     faults: faults::Faults,
     messages: messages::Mail,
+    events: events::Events,
     others: others::Others,
     samples: samples::Sampled,
     counters: counters::Counted,
@@ -237,8 +267,13 @@ impl Sections {
         self.clocks.add(event, ticks);
     }
 
-    pub(crate) fn other(&mut self, event: &EventRef<'_>, pid: Option<u64>) {
-        self.others.add(event, pid);
+    #[inline]
+    pub(crate) fn event(&mut self, event: &EventRef<'_>) {
+        self.events.add(event);
+    }
+
+    pub(crate) fn other(&mut self, event: &EventRef<'_>, tid: Option<u64>, pid: Option<u64>) {
+        self.others.add(event, tid, pid);
     }
 
     pub(crate) fn lose(&mut self, loss: &kymo_ctf::Loss, number: u64) {
@@ -247,6 +282,16 @@ impl Sections {
 
     pub(crate) fn sampled(&mut self, thread: Option<ThreadId>, mode: CpuMode, missed: Option<u64>) {
         self.samples.add(thread, mode, missed);
+    }
+
+    /// Counts what ends in the reported part of the trace and began before it, and therefore was not
+    /// counted when it began.
+    pub(crate) fn began_before(&mut self, change: &Change) {
+        match *change {
+            Change::IrqExit { line, .. } => self.interrupts.began_before(line),
+            Change::CallExit { call, .. } => self.system_calls.enter(call),
+            _ => {}
+        }
     }
 
     /// Passes a change to the sections that use it.
@@ -384,24 +429,34 @@ impl Sections {
 
     pub(crate) fn finish(self, end: &End<'_>, clock: Option<&Arc<ClockClass>>) -> Report {
         let cpus = self.cpus.finish(end);
+        let (threads, threads_by_name) = self.threads.finish(&cpus, end);
+        let (interrupts, interrupts_by_name) = self.interrupts.finish(end);
+        let (locks, locks_by_name) = self.locks.finish(end);
         Report {
-            threads: self.threads.finish(&cpus, end),
+            threads,
+            threads_by_name,
             cpus,
             run_queues: self.run_queues.finish(end.end),
             system_calls: self.system_calls.finish(end),
             interrupt_nesting: self.interrupts.nesting(),
-            interrupts: self.interrupts.finish(end),
+            interrupts,
+            interrupts_by_name,
             wake_latency: self.wakes.finish(end),
-            locks: self.locks.finish(end),
+            locks,
+            locks_by_name,
             page_faults: self.faults.finish(end),
             messages: self.messages.finish(),
+            event_counts: self.events.finish(end),
             other_events: self.others.finish(end),
+            other_events_by_thread: self.others.threads(end),
             own_counters: self.own_counters.counters(),
             own_histograms: self.own_counters.histograms(),
             samples: self.samples.finish(end),
             counters: self.counters.finish(end),
             clocks: self.clocks.finish(clock),
-            losses: self.losses.finish(end.events),
+            losses: self
+                .losses
+                .finish((!end.part.is_partial()).then_some(end.events)),
             contradictions: self.contradictions.finish(),
             ..Report::default()
         }
@@ -419,6 +474,7 @@ impl Sections {
             + self.locks.live()
             + self.faults.live()
             + self.messages.live()
+            + self.events.live()
             + self.others.live()
             + self.samples.live()
             + self.counters.live()

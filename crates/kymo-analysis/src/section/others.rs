@@ -8,7 +8,7 @@ use kymo_ctf::{EnvValue, EventRef, Metadata};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::End;
+use super::{End, ThreadRef};
 
 /// Events of a name that no other table uses, of one process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -25,13 +25,29 @@ pub struct OtherEvents {
     pub per_second: Option<f64>,
 }
 
-/// Most combinations of an event and a process that are kept: a damaged trace must not fill memory.
+/// Events that no other table uses, of one thread.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ThreadEvents {
+    /// The thread.
+    pub thread: ThreadRef,
+    /// Number of its process, if the trace says.
+    pub pid: Option<u64>,
+    /// Number of events.
+    pub count: u64,
+    /// Events in a second of the trace's time; `None` if it has no length.
+    pub per_second: Option<f64>,
+}
+
+/// Most combinations of an event and a process, and most threads, that are kept: a damaged trace
+/// must not fill memory.
 const MOST: usize = 1 << 16;
 
 /// The counts. Event classes are told apart by where their names are: these are shared.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
     rows: FxHashMap<(usize, Option<u64>), Row>,
+    /// By numbers of thread and process.
+    threads: FxHashMap<(u64, Option<u64>), u64>,
     /// The process of which the whole trace is.
     process: Option<(u64, Option<String>)>,
 }
@@ -63,10 +79,18 @@ impl Others {
         }
     }
 
-    /// Counts an event; `pid` is that of its context.
-    pub(crate) fn add(&mut self, event: &EventRef<'_>, pid: Option<u64>) {
+    /// Counts an event; `tid` and `pid` are those of its context.
+    pub(crate) fn add(&mut self, event: &EventRef<'_>, tid: Option<u64>, pid: Option<u64>) {
         let name = &event.class().name;
         let pid = pid.or(self.process.as_ref().map(|(pid, _)| *pid));
+        if let Some(tid) = tid {
+            let has_room = self.threads.len() < MOST;
+            match self.threads.get_mut(&(tid, pid)) {
+                Some(count) => *count += 1,
+                None if has_room => _ = self.threads.insert((tid, pid), 1),
+                None => {}
+            }
+        }
         let key = (name.as_ptr().addr(), pid);
         let has_room = self.rows.len() < MOST;
         match self.rows.get_mut(&key) {
@@ -84,7 +108,6 @@ impl Others {
         for ((_, pid), row) in &self.rows {
             *sums.entry((&row.name, *pid)).or_default() += row.count;
         }
-        let seconds = end.span() as f64 / 1e9;
         let own = |pid: u64| match &self.process {
             Some((of, name)) if *of == pid => name.clone(),
             _ => None,
@@ -97,14 +120,31 @@ impl Others {
                 name.or_else(|| own(pid))
             }),
             count,
-            per_second: (seconds > 0.0).then_some(count as f64 / seconds),
+            per_second: end.per_second(count),
         });
         let mut rows: Vec<OtherEvents> = rows.collect();
         rows.sort_by_key(|row| Reverse(row.count));
         rows
     }
 
+    /// The counts by thread, the most frequent first.
+    pub(crate) fn threads(&self, end: &End<'_>) -> Vec<ThreadEvents> {
+        let rows = self.threads.iter().map(|(&(tid, pid), &count)| {
+            let known = end.machine.thread_of(tid, None);
+            let known = known.and_then(|id| ThreadRef::of(end.machine, id));
+            ThreadEvents {
+                thread: known.unwrap_or(ThreadRef { tid, name: None }),
+                pid,
+                count,
+                per_second: end.per_second(count),
+            }
+        });
+        let mut rows: Vec<ThreadEvents> = rows.collect();
+        rows.sort_by_key(|row| (Reverse(row.count), row.thread.tid, row.pid));
+        rows
+    }
+
     pub(crate) fn live(&self) -> usize {
-        self.rows.len()
+        self.rows.len() + self.threads.len()
     }
 }

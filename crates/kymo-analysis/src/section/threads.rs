@@ -7,7 +7,7 @@ use kymo::event::Enumeration as _;
 use kymo_machine::{Doing, ThreadId, passed};
 use serde::Serialize;
 
-use super::{CpuUse, Durations, End, PerThread, percent};
+use super::{CpuUse, Durations, End, PerThread, groups, percent};
 use crate::histogram::Histogram;
 
 /// Time blocked for a lock.
@@ -32,6 +32,9 @@ pub struct Thread {
     pub cpu: Option<u64>,
     /// Its name.
     pub name: Option<String>,
+    /// Number of threads that the row adds up: those of this name in
+    /// [`Report::threads_by_name`](super::Report::threads_by_name), otherwise 1.
+    pub alike: u64,
     /// Its last priority, in the kernel's numbering.
     pub priority: Option<i64>,
     /// Whether it is an idle thread.
@@ -115,19 +118,31 @@ impl Threads {
         self.0.get(thread).wakes.add(latency);
     }
 
-    pub(crate) fn finish(&self, cpus: &[CpuUse], end: &End<'_>) -> Vec<Thread> {
+    /// Each thread, and the threads with threads of the same name added up.
+    pub(crate) fn finish(&self, cpus: &[CpuUse], end: &End<'_>) -> (Vec<Thread>, Vec<Thread>) {
         let known = cpus.iter().fold(0, |sum: u64, cpu| {
             sum.saturating_add(cpu.busy_ns + cpu.idle_ns)
         });
         let nothing = State::default();
         let threads = end.machine.threads().iter().enumerate();
+        let threads = threads.filter(|(_, thread)| end.part.has_thread(thread.tid));
         let threads = threads.map(|(place, thread)| {
             let state = self.0.at(place).unwrap_or(&nothing);
-            row(thread, state, known, end)
+            (row(thread, state, known, end), &state.wakes)
         });
-        let mut threads: Vec<Thread> = threads.collect();
-        threads.sort_by_key(|thread| (thread.idle, Reverse(thread.cpu_ns), thread.tid));
-        threads
+        // Of some CPUs, only the threads that were there.
+        let threads = threads.filter(|(thread, _)| {
+            end.part.cpus.is_empty() || thread.cpu_ns > 0 || !thread.switches.is_empty()
+        });
+        let mut threads: Vec<(Thread, &Histogram)> = threads.collect();
+        let order = |thread: &Thread| (thread.idle, Reverse(thread.cpu_ns), thread.tid);
+        threads.sort_by_key(|(thread, _)| order(thread));
+        let mut by_name = groups::fold(&threads);
+        by_name.sort_by_key(order);
+        (
+            threads.into_iter().map(|(thread, _)| thread).collect(),
+            by_name,
+        )
     }
 
     pub(crate) fn live(&self) -> usize {
@@ -162,6 +177,7 @@ fn row(thread: &kymo_machine::Thread, state: &State, known: u64, end: &End<'_>) 
         tid: thread.tid,
         cpu: thread.cpu,
         name: thread.name.as_deref().map(str::to_owned),
+        alike: 1,
         priority: thread.prio,
         idle: thread.is_idle(),
         cpu_ns: state.ran,

@@ -36,6 +36,7 @@ mod select;
 mod shown;
 mod size;
 mod summary;
+mod terminal;
 mod version;
 
 use std::path::PathBuf;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 
+use kymo_analysis::Part;
 use kymo_ctf::{EventRef, Extent, ItemRef, Reader, StructRef, Trace, TraceMap, ValueRef};
 use kymo_machine::{Change, Machine, Named};
 
@@ -372,6 +373,21 @@ impl Select {
     /// Numbers of the selected threads; `None` for all.
     pub fn selected_threads(&self) -> Option<HashSet<u64>> {
         Some(self.threads.as_ref()?.tids.clone())
+    }
+
+    /// The part of the trace that a report is about.
+    pub fn part(&self) -> Part {
+        let narrow = |nanos: i128| {
+            let limit = if nanos < 0 { i64::MIN } else { i64::MAX };
+            i64::try_from(nanos).unwrap_or(limit)
+        };
+        Part {
+            from_ns: self.from.map(narrow),
+            to_ns: self.to.map(narrow),
+            cpus: self.cpus.clone(),
+            threads: self.selected_threads(),
+            only_some_events: self.classes.is_some(),
+        }
     }
 
     /// The part of the trace that a conversion must read.

@@ -431,7 +431,6 @@ fn what_nobody_knows_is_not_judged() {
     let (_, table) = text.split_once("\nEvents\n\n").unwrap();
     assert_eq!(
         table,
-        "event    count  per second  process\nrequest      4       129.0        -\nanswer       2        \
-         64.5        -\n"
+        "event    count  per second  share\nrequest      4       129.0  66.7%\nanswer       2        64.5  33.3%\n"
     );
 }

@@ -26,6 +26,7 @@ mod linux;
 mod missing;
 mod perf;
 mod report;
+mod report_tables;
 mod run;
 mod select;
 mod size;

@@ -994,7 +994,8 @@ fn threads_live_end_and_come_back_as_others() {
 
 #[test]
 fn text_has_the_tables_that_the_trace_has_events_for() {
-    let output = kymo(&["report"], contended("text").finish());
+    let mut made = contended("text");
+    let output = kymo(&["report"], made.finish());
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(
@@ -1010,8 +1011,14 @@ fn text_has_the_tables_that_the_trace_has_events_for() {
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
-    assert!(text.contains("  4.000 ms on table  2.000 ms  "), "{text}");
-    // The book has the same report.
+    assert!(text.contains("  4.000 ms  2.000 ms  "), "{text}");
+    // The book has the same report, as a file gets it.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
+    command
+        .arg("report")
+        .arg(made.finish())
+        .env("COLUMNS", "100");
+    let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reading-a-report.md");
     assert!(
         std::fs::read_to_string(page).unwrap().contains(&text),
@@ -1074,7 +1081,7 @@ fn a_trace_without_events_for_a_table_says_so() {
     made.event(0, MS, kymo::vocabulary::SchedEnter {});
     let text = String::from_utf8(kymo(&["report"], made.finish()).stdout).unwrap();
     assert!(
-        text.contains("\nNo table of what a kernel does: no event is about"),
+        text.contains("\nThe trace has no scheduling events: who ran"),
         "{text}"
     );
     assert!(!text.contains("CPUs"), "{text}");

@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// `kymo` with these arguments and, behind them, a trace.
+/// `kymo` with these arguments and, behind them, a trace. The terminal is so wide that no line is
+/// broken.
 pub fn kymo(arguments: &[&str], trace: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_kymo"))
         .args(arguments)
         .arg(trace)
+        .env("COLUMNS", "1000")
         .output()
         .unwrap()
 }

@@ -1,57 +1,59 @@
 //! The tables of counts: those of the kernel's own counters, and of the hardware's.
 
-use std::fmt::Write as _;
-
 use kymo::count::{EventKind, EventSpec, Hardware, Software};
-use kymo_analysis::{Counters, Report};
+use kymo_analysis::{Counters, OwnHistogram, Report};
 
-use super::{Text, duration, grouped, name, number, percent};
-use crate::dump::escape_controls;
+use super::{Text, name};
+use crate::report::cell::Cell;
+use crate::report::table::{Column, Table};
 use crate::summary::{count, thousands};
 
-impl Text {
+impl Text<'_> {
     pub(super) fn own_counters(&mut self, report: &Report) {
+        let columns = [
+            Column::name("counter"),
+            Column::number("value"),
+            Column::text("of").joined(),
+            Column::number("per second"),
+            Column::items("by cpu"),
+        ];
         let rows = report.own_counters.iter().map(|counter| {
             let cpus = counter.cpus.iter().filter(|(_, value)| **value != 0);
             let cpus = cpus.map(|(cpu, value)| format!("{cpu}: {}", grouped(*value)));
-            [
-                counter.name.clone(),
-                grouped(counter.value),
-                counter.unit.clone(),
-                number(counter.per_second.map(|rate| format!("{rate:.1}"))),
-                cpus.collect::<Vec<_>>().join(", "),
+            vec![
+                Cell::text(&counter.name),
+                Cell::ranked(grouped(counter.value), counter.value as f64),
+                Cell::text(&counter.unit),
+                Cell::rate(counter.per_second),
+                Cell::text(cpus.collect::<Vec<_>>().join(", ")),
             ]
         });
-        let head = ["counter", "value", "of", "per second", "by cpu"];
-        self.table("The kernel's own counters", head, rows.collect());
+        self.table(Table::new("The kernel's own counters", columns).with(rows));
     }
 
     pub(super) fn own_histograms(&mut self, report: &Report) {
         for histogram in &report.own_histograms {
             let most = histogram.buckets.iter().map(|bucket| bucket.count).max();
             let rows = histogram.buckets.iter().map(|bucket| {
-                [
-                    bounds(bucket.least, bucket.greatest),
-                    thousands(bucket.count),
-                    bar(bucket.count, most.unwrap_or(0)),
+                vec![
+                    Cell::text(bounds(bucket.least, bucket.greatest)),
+                    Cell::count(bucket.count),
+                    Cell::text(bar(bucket.count, most.unwrap_or(0))),
                 ]
             });
-            let rows: Vec<_> = rows.collect();
-            let mean = number(histogram.mean.map(|mean| format!("{mean:.2}")));
-            let percentiles = [histogram.p50, histogram.p90, histogram.p99, histogram.max];
-            let [p50, p90, p99, max] = percentiles
-                .map(|found| found.map_or_else(|| "-".to_owned(), |(a, b)| bounds(a, b)));
-            let mut title = format!(
-                "{}: {} of {}, mean {mean}, p50 {p50}, p90 {p90}, p99 {p99}, max {max}",
-                histogram.name,
-                count(histogram.count, "value", "values"),
-                histogram.unit,
-            );
-            escape_controls(&mut title);
-            if rows.is_empty() {
-                let _ = writeln!(self.out, "\n{title}");
-            } else {
-                self.table(&title, ["from to", "values", ""], rows);
+            let title = sum_of(histogram);
+            let columns = [
+                Column::name("from to"),
+                Column::number("values"),
+                Column::text(""),
+            ];
+            match histogram.buckets.is_empty() {
+                true => {
+                    self.out.push('\n');
+                    self.paragraph(0, title);
+                }
+                // The buckets are in their order, and belong together.
+                false => self.whole_table(Table::new(title, columns).with(rows)),
             }
         }
     }
@@ -63,58 +65,60 @@ impl Text {
         let columns = Columns::of(counters);
         let rows = counters.cpus.iter().map(|cpu| {
             let raw: Vec<_> = cpu.raw.iter().copied().map(Some).collect();
-            let mut row = vec![cpu.cpu.to_string()];
+            let mut row = vec![Cell::ranked(cpu.cpu.to_string(), cpu.cpu as f64)];
             row.extend(columns.cells(&cpu.scaled, &raw));
-            row.push(duration(cpu.time_enabled_ns));
-            row.push(percent(cpu.time_running_ns, cpu.time_enabled_ns));
+            row.push(Cell::duration(cpu.time_enabled_ns));
+            row.push(Cell::share(cpu.time_running_ns, cpu.time_enabled_ns));
             row
         });
-        let rows = rows.collect();
-        self.wide_table(
-            "Counters",
-            columns.head(&["cpu"], &["in", "counting"]),
-            rows,
-        );
+        let head = columns.head(&["cpu"], &["in", "counting"]);
+        self.table(Table::new("Counters", head).with(rows));
         if !counters.cpus_without.is_empty() {
             let cpus: Vec<_> = counters.cpus_without.iter().map(u64::to_string).collect();
-            let cpus = cpus.join(", ");
-            let _ = writeln!(self.out, "\nThese CPUs could not count: {cpus}.");
+            self.out.push('\n');
+            self.paragraph(
+                0,
+                format!("These CPUs could not count: {}.", cpus.join(", ")),
+            );
         }
         if counters.intervals_not_counted > 0 {
-            let _ = writeln!(
-                self.out,
-                "\n{} of {} intervals between events with counts are in no table below: the group \
+            self.out.push('\n');
+            let sentence = format!(
+                "{} of {} intervals between events with counts are in no table below: the group \
                  was not counting all the time.",
                 thousands(counters.intervals_not_counted),
                 thousands(counters.intervals)
             );
+            self.paragraph(0, sentence);
         }
+        self.shared_counters(counters, &columns);
+    }
+
+    /// What was counted, by what ran meanwhile.
+    fn shared_counters(&mut self, counters: &Counters, columns: &Columns) {
         let some = |counts: &[u64]| counts.iter().copied().map(Some).collect::<Vec<_>>();
         let rows = counters.threads.iter().map(|of| {
-            let mut row = vec![of.thread.as_ref().map_or_else(
+            let thread = of.thread.as_ref().map_or_else(
                 || "unknown".to_owned(),
                 |thread| name(thread.tid, thread.name.as_ref()),
-            )];
+            );
+            let mut row = vec![Cell::text(thread)];
             row.extend(columns.cells(&some(&of.counts), &some(&of.counts)));
             row
         });
         let title = "Counted while threads ran, without interrupts";
-        self.wide_table(title, columns.head(&["thread"], &[]), rows.collect());
+        self.table(Table::new(title, columns.head(&["thread"], &[])).with(rows));
         let each = columns.each();
         let rows = counters.system_calls.iter().map(|of| {
             let what = match (of.id, &of.name) {
                 (Some(id), call) => name(id, call.as_ref()),
-                (None, call) => number(call.as_ref()),
+                (None, call) => call.clone().unwrap_or_else(|| "-".to_owned()),
             };
             columns.row(what, of.calls, &some(&of.counts))
         });
-        let rows = rows.collect();
         let head = columns.head(&["system call", "calls"], &[&each]);
-        self.wide_table(
-            "Counted in system calls, while their threads ran",
-            head,
-            rows,
-        );
+        let title = "Counted in system calls, while their threads ran";
+        self.table(Table::new(title, head).with(rows));
         let rows = counters.interrupts.iter().map(|of| {
             let what = match of.soft {
                 true => name(format_args!("softirq {}", of.irq), of.name.as_ref()),
@@ -122,10 +126,31 @@ impl Text {
             };
             columns.row(what, of.count, &some(&of.counts))
         });
-        let rows = rows.collect();
         let head = columns.head(&["interrupt", "count"], &[&each]);
-        self.wide_table("Counted in interrupts", head, rows);
+        self.table(Table::new("Counted in interrupts", head).with(rows));
     }
+}
+
+/// The number of a histogram's values, their mean and their percentiles.
+fn sum_of(histogram: &OwnHistogram) -> String {
+    let mean = histogram.mean.map(|mean| format!("{mean:.2}"));
+    let percentiles = [histogram.p50, histogram.p90, histogram.p99, histogram.max];
+    let [p50, p90, p99, max] =
+        percentiles.map(|found| found.map_or_else(|| "-".to_owned(), |(a, b)| bounds(a, b)));
+    format!(
+        "{}: {} of {}, mean {}, p50 {p50}, p90 {p90}, p99 {p99}, max {max}",
+        histogram.name,
+        count(histogram.count, "value", "values"),
+        histogram.unit,
+        mean.as_deref().unwrap_or("-"),
+    )
+}
+
+/// A number with its thousands set apart, and its sign.
+fn grouped(value: i128) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    let value = u64::try_from(value.unsigned_abs()).unwrap_or(u64::MAX);
+    format!("{sign}{}", thousands(value))
 }
 
 /// The columns of a table of counts: the events, and what is made of two of them.
@@ -173,12 +198,19 @@ impl Columns {
         }
     }
 
-    fn head(&self, before: &[&str], after: &[&str]) -> Vec<String> {
-        let before = before.iter().map(|&name| name.to_owned());
+    /// All columns: the first of `before` says what a row is about.
+    fn head(&self, before: &[&str], after: &[&str]) -> Vec<Column> {
+        let mut before = before.iter();
+        let key = before.next().map(|&name| match name {
+            "cpu" => Column::number(name),
+            _ => Column::name(name),
+        });
+        let before = before.map(|&name| name.to_owned());
         let ratios = self.ratios.iter().map(|(heading, ..)| heading.clone());
         let after = after.iter().map(|&name| name.to_owned());
         let names = self.names.iter().cloned();
-        before.chain(names).chain(ratios).chain(after).collect()
+        let numbers = before.chain(names).chain(ratios).chain(after);
+        key.into_iter().chain(numbers.map(Column::number)).collect()
     }
 
     /// The heading of how much of the first event there is each time.
@@ -188,32 +220,30 @@ impl Columns {
     }
 
     /// The counts, and ratios of the raw ones.
-    fn cells(&self, counts: &[Option<u64>], raw: &[Option<u64>]) -> Vec<String> {
+    fn cells(&self, counts: &[Option<u64>], raw: &[Option<u64>]) -> Vec<Cell> {
         let count = |place| counts.get(place).copied().flatten();
-        let shown = (0..self.names.len()).map(|place| number(count(place).map(thousands)));
+        let shown = (0..self.names.len()).map(|place| Cell::maybe(count(place), Cell::count));
         let raw = |place: &usize| raw.get(*place).copied().flatten();
         let ratios = self.ratios.iter().map(|(_, dividend, divisor, is_share)| {
             let (Some(part), Some(whole @ 1..)) = (raw(dividend), raw(divisor)) else {
-                return "-".to_owned();
+                return Cell::unknown();
             };
+            let ratio = part as f64 / whole as f64;
             match is_share {
-                true => percent(part, whole),
-                false => format!("{:.2}", part as f64 / whole as f64),
+                true => Cell::share(part, whole),
+                false => Cell::ranked(format!("{ratio:.2}"), ratio),
             }
         });
         shown.chain(ratios).collect()
     }
 
     /// A row about something that happened so many times.
-    fn row(&self, what: String, times: u64, counts: &[Option<u64>]) -> Vec<String> {
-        let mut row = vec![what, thousands(times)];
+    fn row(&self, what: String, times: u64, counts: &[Option<u64>]) -> Vec<Cell> {
+        let mut row = vec![Cell::text(what), Cell::count(times)];
         row.extend(self.cells(counts, counts));
         let first = counts.first().copied().flatten();
-        row.push(number(
-            first
-                .and_then(|first| first.checked_div(times))
-                .map(thousands),
-        ));
+        let each = first.and_then(|first| first.checked_div(times));
+        row.push(Cell::maybe(each, Cell::count));
         row
     }
 }
@@ -227,10 +257,9 @@ fn bounds(least: u64, greatest: u64) -> String {
     }
 }
 
-/// A bar whose length is that part of 40 characters, at least one where there is any; behind it
-/// blanks, because columns are aligned to the right.
+/// A bar whose length is that part of 40 characters, at least one where there is any.
 fn bar(part: u64, most: u64) -> String {
     let length = (u128::from(part) * 40).checked_div(u128::from(most));
     let length = usize::try_from(length.unwrap_or(0)).unwrap_or(40);
-    format!("{:<40}", "#".repeat(length.max(usize::from(part > 0))))
+    "#".repeat(length.max(usize::from(part > 0)))
 }

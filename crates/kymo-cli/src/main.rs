@@ -133,6 +133,7 @@ const DUMP_EXAMPLES: &str = "Examples:
   kymo dump trace --json | jq .name
   kymo dump trace --format babeltrace     as babeltrace2 prints it
   kymo dump trace --count
+  kymo dump trace --names --event sched_switch
 
 An event is printed if it matches every given option: CPU, name, thread and time. Losses are
 selected by time and CPU only, as the lost events may have matched. Which thread runs on a CPU is
@@ -148,6 +149,10 @@ struct DumpArguments {
     /// Print one JSON object per line; short for --format json.
     #[arg(long)]
     json: bool,
+    /// Add the names of the threads, locks, interrupts and system calls whose numbers are in an
+    /// event, and the thread that ran: behind the line, or as `names` and `thread` in JSON.
+    #[arg(long, conflicts_with = "count")]
+    names: bool,
     /// Print times in UTC with --format babeltrace, which otherwise uses local time or TZ.
     #[arg(long)]
     clock_gmt: bool,
@@ -180,6 +185,10 @@ fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
     } else {
         dump::Zone::Local
     };
+    if arguments.names && format == dump::Format::Babeltrace {
+        let sentence = "--format babeltrace has no place for names; drop --format or --names";
+        return Err(exit::Usage(sentence.to_owned()).into());
+    }
     let outcome = match (arguments.count, format) {
         (true, dump::Format::Babeltrace) => {
             return Err(exit::Usage(
@@ -192,6 +201,7 @@ fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
             &trace,
             format,
             zone,
+            arguments.names,
             &mut select,
             &mut out,
             &mut std::io::stderr(),

@@ -16,6 +16,7 @@ mod tally;
 mod verdict;
 
 pub use judge::Judge;
+pub use names::named_fields;
 pub use tally::Found;
 pub use verdict::Verdict;
 

@@ -51,6 +51,18 @@ impl NameClass {
         }
     }
 
+    /// The object of this kind and number; `None` if the machine has not met it yet.
+    fn object(self, machine: &Machine, number: u64, cpu: Option<u64>) -> Option<Named> {
+        match self {
+            NameClass::Thread => machine.thread_of(number, cpu).map(Named::Thread),
+            NameClass::Syscall => machine.call_of(number).map(Named::Call),
+            NameClass::Process => Some(Named::Process(number)),
+            NameClass::Lock => Some(Named::Lock(number)),
+            NameClass::Irq => Some(Named::Irq(IrqLine::hard(number))),
+            NameClass::User => Some(Named::User(number)),
+        }
+    }
+
     fn of_named(named: Named) -> NameClass {
         match named {
             Named::Thread(_) => NameClass::Thread,
@@ -82,14 +94,7 @@ pub(super) struct Names<'a> {
 impl Names<'_> {
     /// The object that `number` identifies in an event of this CPU.
     pub(super) fn numbered(&self, class: NameClass, number: u64, cpu: Option<u64>) -> Numbered {
-        let met = match class {
-            NameClass::Thread => self.machine.thread_of(number, cpu).map(Named::Thread),
-            NameClass::Syscall => self.machine.call_of(number).map(Named::Call),
-            NameClass::Process => Some(Named::Process(number)),
-            NameClass::Lock => Some(Named::Lock(number)),
-            NameClass::Irq => Some(Named::Irq(IrqLine::hard(number))),
-            NameClass::User => Some(Named::User(number)),
-        };
+        let met = class.object(self.machine, number, cpu);
         Numbered { class, number, met }
     }
 
@@ -129,6 +134,25 @@ impl Names<'_> {
     pub(super) fn is_class_called(&self, named: Named, class: NameClass, wanted: &str) -> bool {
         NameClass::of_named(named) == class && self.is_called(named, wanted)
     }
+}
+
+/// The fields of an event whose numbers identify something with a name, and these names, which the
+/// machine knows so far. A thread 0 has a name only where it is an idle thread.
+pub fn named_fields<'e, 'm>(event: &EventRef<'e>, machine: &'m Machine) -> Vec<(&'e str, &'m str)> {
+    let parts = [event.fields(), event.context(), event.stream_context()];
+    let fields = parts.into_iter().flat_map(|part| part.iter());
+    let named = fields.filter_map(|field| {
+        let class = NameClass::of(event.name(), field.name)?;
+        let number = field.value.as_u64()?;
+        let is_idle = matches!(&**field.name, "tid" | "prev_tid" | "next_tid");
+        if class == NameClass::Thread && number == 0 && !is_idle {
+            return None;
+        }
+        let object = class.object(machine, number, event.cpu())?;
+        let name: &'e str = field.name;
+        Some((name, machine.name(object)?))
+    });
+    named.collect()
 }
 
 /// Objects that the last event gave a new name.

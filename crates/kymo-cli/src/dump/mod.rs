@@ -3,6 +3,7 @@
 mod babeltrace;
 mod count;
 mod json;
+mod named;
 mod owned;
 mod plan;
 #[cfg(test)]
@@ -19,6 +20,7 @@ pub use count::{Counts, count, table};
 pub use owned::{fields_json, fields_text};
 pub use wall::Zone;
 
+use self::named::Naming;
 use self::plan::{Form, Lines};
 use crate::select::{Select, Verdict};
 
@@ -77,7 +79,8 @@ const FULL: usize = 1 << 16;
 ///
 /// Times are seconds since the earliest stream began; in JSON, nanoseconds from the clock's origin,
 /// and the clock's own ticks; in babeltrace2's form, times of the day in `zone`. That form has
-/// losses and damage in `messages`, the others in `out`. A reader of `out` that goes away early
+/// losses and damage in `messages`, the others in `out`. With `names`, the other forms add what the
+/// fields' numbers are called, and the thread that ran. A reader of `out` that goes away early
 /// (`| head`) is not an error.
 ///
 /// # Errors
@@ -89,16 +92,18 @@ pub fn run(
     trace: &Trace,
     format: Format,
     zone: Zone,
+    names: bool,
     select: &mut Select,
     out: &mut impl Write,
     messages: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
+    let naming = names.then(|| Naming::new(format));
     match format {
-        Format::Kymo => print(trace, text::Text::new, select, out, messages),
-        Format::Json => print(trace, |_, _| json::Json, select, out, messages),
+        Format::Kymo => print(trace, text::Text::new, naming, select, out, messages),
+        Format::Json => print(trace, |_, _| json::Json, naming, select, out, messages),
         Format::Babeltrace => {
             let form = |map: &TraceMap, _| babeltrace::Babeltrace::new(map, zone);
-            print(trace, form, select, out, messages)
+            print(trace, form, None, select, out, messages)
         }
     }
 }
@@ -106,12 +111,17 @@ pub fn run(
 fn print<F: Form>(
     trace: &Trace,
     form: impl FnOnce(&TraceMap, Option<i128>) -> F,
+    mut naming: Option<Naming>,
     select: &mut Select,
     out: &mut impl Write,
     messages: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
     let map = trace.map();
-    let mut reader = select.read(&map);
+    let mut reader = match naming {
+        // The names, and who runs, come from what is before the selection.
+        Some(_) => map.read().strict(select.strict),
+        None => select.read(&map),
+    };
     let mut lines = Lines::new(&map, form(&map, reader.begin_nanos()));
     let (mut page, mut outcome) = (Page::default(), Outcome::default());
     let mut damage = None;
@@ -122,13 +132,21 @@ fn print<F: Form>(
         .take(if stops { 1 } else { usize::MAX })
         .for_each(|error| lines.error(error, &mut page));
     while let Some(item) = reader.next().filter(|_| !stops) {
+        if let Some(naming) = &mut naming {
+            naming.follow(&item);
+        }
         match select.judge(&item) {
             Verdict::Take => outcome.add(&item),
             Verdict::Leave => continue,
             Verdict::End => break,
         }
         match item {
-            ItemRef::Event(event) => lines.event(&event, &mut page),
+            ItemRef::Event(event) => {
+                lines.event(&event, &mut page);
+                if let Some(naming) = &naming {
+                    naming.complete(&event, &mut page.lines);
+                }
+            }
             ItemRef::Loss(loss) => lines.loss(loss, &mut page),
             ItemRef::Problem(problem) if problem.consequence == Consequence::Clamped => {
                 lines.problem(problem, &mut page)

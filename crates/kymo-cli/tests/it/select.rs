@@ -262,3 +262,73 @@ fn damage_is_told_rather_than_what_is_missing_behind_it() {
             .contains("events_1, packet")
     );
 }
+
+/// The names are those that the trace has given so far; the thread is the one that ran when the
+/// event was recorded.
+#[test]
+fn numbers_have_their_names_beside_them() {
+    let mut made = Made::new("names");
+    let thread = |tid, name| ThreadName {
+        tid: Tid(tid),
+        name: Text::new(name),
+    };
+    made.event(0, 0, thread(5, "A"));
+    made.event(0, 0, thread(6, "B\x1b"));
+    let (lock, kind) = (Object(0x10), LockKind::Mutex);
+    let name = Text::new("table");
+    made.event(0, 0, kymo::vocabulary::LockName { lock, kind, name });
+    let waits = (5, ThreadState::Blocked, SwitchReason::Waits);
+    made.switch(0, MS, waits, (6, 0));
+    let owner_tid = Tid(0);
+    made.event(
+        0,
+        2 * MS,
+        LockWait {
+            lock,
+            owner_tid,
+            kind,
+        },
+    );
+    made.event(1, 3 * MS, IrqEnter { irq: Irq(7) });
+    let trace = made.finish();
+    let text = |arguments: &[&str]| String::from_utf8(dump(arguments, trace).stdout).unwrap();
+    let plain = text(&[]);
+    let named = text(&["--names"]);
+    let added: Vec<(&str, &str)> = plain
+        .lines()
+        .zip(named.lines())
+        .map(|(plain, named)| (plain, named.strip_prefix(plain).unwrap()))
+        .collect();
+    let added = |event: &str| {
+        let lines = added.iter().filter(|(line, _)| line.contains(event));
+        lines.map(|(_, added)| *added).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        added("sched_switch"),
+        ["  # prev_tid = A, next_tid = B\\u{1b}"]
+    );
+    assert_eq!(added("lock_wait"), ["  # lock = table, in B\\u{1b} (6)"]);
+    assert_eq!(added("irq_handler_entry"), [""]);
+    // What is before the selection is known, too.
+    let late = text(&["--names", "--from", "2ms", "--event", "lock_wait"]);
+    assert!(late.ends_with("  # lock = table, in B\\u{1b} (6)\n") && late.lines().count() == 1);
+
+    let json = text(&["--names", "--json", "--from", "1ms"]);
+    let lines: Vec<Value> = json
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(
+        lines[0]["names"],
+        serde_json::json!({ "prev_tid": "A", "next_tid": "B\x1b" })
+    );
+    assert_eq!(lines[1]["names"], serde_json::json!({ "lock": "table" }));
+    let thread = serde_json::json!({ "tid": 6, "name": "B\x1b" });
+    assert_eq!(
+        (&lines[0]["thread"], &lines[1]["thread"]),
+        (&Value::Null, &thread)
+    );
+    assert!(!text(&["--json"]).contains("\"names\""));
+    let refused = dump(&["--names", "--format", "babeltrace"], trace);
+    assert_eq!(refused.status.code(), Some(2));
+}

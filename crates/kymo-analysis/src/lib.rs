@@ -36,7 +36,7 @@ mod section;
 
 pub use analysis::Analysis;
 pub use doctor::{Diagnosis, Doctor, Finding, Looked, Severity};
-pub use expect::{ExpectError, Expectations, Found, Judge, Verdict, named_fields};
+pub use expect::{Condition, ExpectError, Expectations, Found, Judge, Verdict, named_fields};
 pub use histogram::Histogram;
 pub use kymo_machine::{Span, SpanKind};
 pub use part::Part;

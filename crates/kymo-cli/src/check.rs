@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kymo_analysis::{Analysis, ExpectError, Expectations, Found, Judge, Report, Verdict};
-use kymo_ctf::LossKind;
+use kymo_ctf::{ItemRef, LossKind};
 use serde_json::{Value, json};
 
 use crate::dump::{deliver, escape_controls, fields_json, fields_text, flush};
 use crate::exit::{BadInput, Code};
 use crate::input;
-use crate::report::{pass, seconds};
+use crate::report::{pass_over, seconds};
+use crate::select;
 use crate::summary::{count, missing_events, thousands};
 
 /// Examples for `--help`.
@@ -18,6 +19,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo check trace && echo fine
   kymo check trace --no-losses
   kymo check trace --expect boot.toml
+  kymo check trace --expect boot.toml --from 0.5 --where 'on_cpu = 0'
   kymo check trace --json | jq '.first[].message'
 
 Rules: switch-chain, one-cpu, after-end, irq-pair, syscall-pair, lock-held, idle-thread,
@@ -61,6 +63,8 @@ pub struct Arguments {
     /// An expectation file; may be repeated.
     #[arg(long, value_name = "FILE")]
     expect: Vec<PathBuf>,
+    #[command(flatten)]
+    selection: select::Options,
 }
 
 /// Checks the trace and prints what was found.
@@ -76,18 +80,26 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         true => input::of_one_clock(&arguments.trace)?,
         false => input::one(&arguments.trace)?,
     };
+    let mut select = arguments.selection.of(&trace)?;
     let mut judges = Vec::new();
     for (file, expectations) in files {
         let judge =
             Judge::new(expectations, trace.metadata()).map_err(|error| unusable(file, &error))?;
         judges.push((file, judge));
     }
-    let analysis = Analysis::new(trace.metadata());
-    let (report, damage) = pass(&trace, analysis, |item, analysis| {
+    let analysis = Analysis::of_part(trace.metadata(), select.part());
+    let look = |item: &ItemRef<'_>, analysis: &Analysis, is_selected| {
         judges
             .iter_mut()
-            .for_each(|(_, judge)| judge.add(item, analysis));
-    });
+            .for_each(|(_, judge): &mut (&Path, Judge)| match is_selected {
+                true => judge.add(item, analysis),
+                false => judge.pass_over(item, analysis),
+            });
+    };
+    let (report, damage) = pass_over(&trace, &mut select, analysis, look);
+    if let (None, Some(missing)) = (&damage, select.missing()) {
+        return Err(missing.into());
+    }
     let verdicts: Vec<(&Path, Verdict)> = judges
         .into_iter()
         .flat_map(|(file, judge)| {

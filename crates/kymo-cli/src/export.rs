@@ -10,8 +10,9 @@ use kymo_profile::Chains;
 
 use crate::exit::{Code, Usage};
 use crate::progress::Progress;
+use crate::select::Verdict;
 use crate::summary::count;
-use crate::{images, input, output};
+use crate::{images, input, output, select};
 
 /// For `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -19,12 +20,13 @@ pub const EXAMPLES: &str = "Examples:
   kymo export trace trace.json --to chrome
   kymo export trace tables --to csv
   kymo export trace tables --to parquet
+  kymo export trace tables --to csv --where 'irq = 5, on_cpu = 0'
 
 Perfetto and Chrome show a timeline: what each CPU and thread does, interrupts, system calls, locks,
 wake-ups, and all other events as points. Samples are in it with their call chains; their functions
 have names if the ELF files are found. CSV and Parquet have a table for each kind of event, with all
-its fields, and tables of spans: slices on CPUs, system calls, wake-ups, waits for locks. Every
-format says what was lost.";
+its fields, and tables of spans: slices on CPUs, system calls, wake-ups, waits for locks. With
+--where, timelines and spans show what the selected events say. Every format says what was lost.";
 
 /// The command line.
 #[derive(clap::Args)]
@@ -39,6 +41,10 @@ pub struct Arguments {
     to: To,
     #[command(flatten)]
     symbols: images::Symbols,
+    /// Only events whose fields have these values, such as 'irq = 5, on_cpu = 0', as for kymo dump.
+    /// May be repeated: one must hold.
+    #[arg(long = "where", value_name = "CONDITION")]
+    conditions: Vec<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -89,6 +95,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     if let Some(out) = out {
         output::refuse_inside(out, &arguments.trace)?;
     }
+    let selection = select::Options {
+        conditions: arguments.conditions.clone(),
+        ..select::Options::default()
+    };
+    let mut select = selection.of(&trace)?;
     let mut progress = Progress::new(&trace);
     let mut unnamed = None;
     let symbolize = |chains: Chains| match chains.totals().kept {
@@ -108,11 +119,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         unwind: files.unwind(),
         symbolize,
     };
-    let outcome = kymo_export::export_with_samples(
+    let outcome = kymo_export::export_selected(
         &trace,
         format,
         out,
-        |item| progress.pass(item),
+        |item| {
+            progress.pass(item);
+            select.judge(item) == Verdict::Take
+        },
         has_samples.then_some(samples),
     );
     progress.done();
@@ -144,9 +158,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
             arguments.to.opened_with()
         );
     }
-    match outcome.damage {
-        Some(damage) => Err(damage.into()),
-        None => Ok(Code::Ok),
+    if select.is_partial && outcome.events == 0 {
+        message!("kymo: the selection matches no event of the trace.");
+    }
+    match (outcome.damage, select.missing()) {
+        (Some(damage), _) => Err(damage.into()),
+        (None, Some(missing)) => Err(missing.into()),
+        (None, None) => Ok(Code::Ok),
     }
 }
 

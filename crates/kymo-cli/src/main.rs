@@ -130,6 +130,7 @@ const DUMP_EXAMPLES: &str = "Examples:
   kymo dump trace --from 0.25 --to +5ms --cpu 0,2-3
   kymo dump trace --event 'sched_*' --event page_fault --thread worker
   kymo dump trace --from -10ms            the last 10 ms
+  kymo dump trace --where 'is = \"sys_exit\", ret = { at_most = -1 }'
   kymo dump trace --json | jq .name
   kymo dump trace --format babeltrace     as babeltrace2 prints it
   kymo dump trace --count

@@ -33,6 +33,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo report trace --section threads,locks --top 30
   kymo report trace --section locks --sort acquired --each
   kymo report trace --from 0.25 --to +5ms --cpu 0
+  kymo report trace --where 'in_thread = \"worker\"' --section interrupts
   kymo report trace --json | jq '.wake_latency.worst'
   kymo report trace --json | jq '.locks[] | select(.longest_wait.ns > 1000000)'
 
@@ -76,7 +77,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let trace = input::of_one_clock(&arguments.trace)?;
     let mut select = arguments.selection.of(&trace)?;
     let analysis = Analysis::of_part(trace.metadata(), select.part());
-    let (report, damage) = pass_over(&trace, &mut select, analysis, |_, _| ());
+    let (report, damage) = pass_over(&trace, &mut select, analysis, |_, _, _| ());
     if let (None, Some(missing)) = (&damage, select.missing()) {
         return Err(missing.into());
     }
@@ -147,18 +148,19 @@ fn json(report: &Report, sections: &[Section]) -> anyhow::Result<String> {
 pub fn pass(
     trace: &Trace,
     analysis: Analysis,
-    look: impl FnMut(&ItemRef<'_>, &Analysis),
+    mut look: impl FnMut(&ItemRef<'_>, &Analysis),
 ) -> (Report, Option<kymo_ctf::Error>) {
+    let look = |item: &ItemRef<'_>, analysis: &Analysis, _| look(item, analysis);
     pass_over(trace, &mut Select::default(), analysis, look)
 }
 
-/// Reads the trace as far as the selection goes, and passes each selected item to `look` after the
-/// analysis had it. The second value is the first damage that was found, if any.
+/// Reads the trace as far as the selection goes, and passes each item to `look` after the analysis
+/// had it, with whether it is selected. The second value is the first damage that was found, if any.
 pub fn pass_over(
     trace: &Trace,
     select: &mut Select,
     mut analysis: Analysis,
-    mut look: impl FnMut(&ItemRef<'_>, &Analysis),
+    mut look: impl FnMut(&ItemRef<'_>, &Analysis, bool),
 ) -> (Report, Option<kymo_ctf::Error>) {
     let mut progress = Progress::new(trace);
     let map = trace.map();
@@ -172,9 +174,12 @@ pub fn pass_over(
         match select.judge(&item) {
             Verdict::Take => {
                 analysis.add(&item);
-                look(&item, &analysis);
+                look(&item, &analysis, true);
             }
-            Verdict::Leave => analysis.pass_over(&item),
+            Verdict::Leave => {
+                analysis.pass_over(&item);
+                look(&item, &analysis, false);
+            }
             Verdict::End => {
                 analysis.pass_over(&item);
                 break;

@@ -1,4 +1,7 @@
-//! Selection of events by time, CPU, event and thread.
+//! Selection of events by time, CPU, event, thread and conditions on fields.
+
+mod conditions;
+mod moment;
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
@@ -7,6 +10,8 @@ use kymo_analysis::Part;
 use kymo_ctf::{EventRef, Extent, ItemRef, Reader, StructRef, Trace, TraceMap, ValueRef};
 use kymo_machine::{Change, Machine, Named};
 
+use self::conditions::Conditions;
+use self::moment::{Moment, begin, moment};
 use crate::exit::Usage;
 use crate::pattern::{matches, nearest};
 use crate::progress::Progress;
@@ -38,77 +43,11 @@ pub struct Options {
     /// --event.
     #[arg(long, value_name = "PATTERN")]
     pub thread: Vec<String>,
-}
-
-/// A time on the command line, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
-    /// Since the trace began.
-    SinceBegin(i128),
-    /// Before the trace's last event.
-    BeforeEnd(i128),
-    /// After `--from`.
-    AfterFrom(i128),
-    /// Since the clock's origin.
-    SinceOrigin(i128),
-}
-
-fn moment(text: &str) -> Result<Moment, String> {
-    let parsed = match text.split_at_checked(1) {
-        Some(("-", rest)) => duration(rest).map(Moment::BeforeEnd),
-        Some(("+", rest)) => duration(rest).map(Moment::AfterFrom),
-        Some(("@", rest)) => rest.parse().ok().map(Moment::SinceOrigin),
-        _ => duration(text).map(Moment::SinceBegin),
-    };
-    parsed.ok_or_else(|| {
-        "expected a time such as 0.25, 250ms, -10ms (before the end) or @5003000000; for --to also \
-         +5ms"
-            .to_owned()
-    })
-}
-
-fn begin(text: &str) -> Result<Moment, String> {
-    match moment(text)? {
-        Moment::AfterFrom(_) => Err("only --to can be relative to --from".to_owned()),
-        moment => Ok(moment),
-    }
-}
-
-/// Parses a duration into nanoseconds: a decimal number and an optional unit, by default seconds.
-/// Truncates to whole nanoseconds.
-fn duration(text: &str) -> Option<i128> {
-    let (number, unit) = text.split_at(
-        text.find(|c: char| c.is_ascii_alphabetic())
-            .unwrap_or(text.len()),
-    );
-    let unit: i128 = match unit {
-        "ns" => 1,
-        "us" => 1_000,
-        "ms" => 1_000_000,
-        "" | "s" => 1_000_000_000,
-        "min" => 60_000_000_000,
-        _ => return None,
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    // 15 digits of seconds are longer than any trace, and their nanoseconds fit.
-    if !digits(whole)
-        || !digits(fraction)
-        || whole.len() > 15
-        || fraction.len() > 15
-        || whole.len() + fraction.len() == 0
-    {
-        return None;
-    }
-    let value = |text: &str| {
-        if text.is_empty() {
-            Some(0)
-        } else {
-            text.parse::<i128>().ok()
-        }
-    };
-    let scale = 10_i128.pow(u32::try_from(fraction.len()).ok()?);
-    Some(value(whole)? * unit + value(fraction)? * unit / scale)
+    /// Only events whose fields have these values, such as 'irq = [5, 9], on_cpu = 0': the language
+    /// of the expectations of kymo check, with `is` for the event's name and `in_thread` for the
+    /// thread that ran. May be repeated: one must hold.
+    #[arg(long = "where", value_name = "CONDITION")]
+    pub conditions: Vec<String>,
 }
 
 fn cpus(text: &str) -> Result<RangeInclusive<u64>, String> {
@@ -146,6 +85,7 @@ pub struct Select {
     /// Ids of stream class and event class.
     classes: Option<HashSet<(u64, u64)>>,
     threads: Option<Threads>,
+    conditions: Option<Conditions>,
 }
 
 #[derive(Debug, Default)]
@@ -223,7 +163,7 @@ impl Options {
     /// Resolves the options for this trace.
     ///
     /// # Errors
-    /// [`Usage`] if no event or thread of the trace matches a given name, or if `--to` is before
+    /// [`Usage`] if no event or thread of the trace matches a given name or condition, or if `--to` is before
     /// `--from`.
     pub fn of(&self, trace: &Trace) -> anyhow::Result<Select> {
         let survey = if self.thread.is_empty() {
@@ -256,7 +196,8 @@ impl Options {
             || !(self.cpu.is_empty()
                 && self.event.is_empty()
                 && self.tid.is_empty()
-                && self.thread.is_empty());
+                && self.thread.is_empty()
+                && self.conditions.is_empty());
         let mut tids: HashSet<u64> = self.tid.iter().copied().collect();
         for pattern in &self.thread {
             let threads: Vec<u64> = survey
@@ -290,6 +231,7 @@ impl Options {
                 unseen,
                 machine: Machine::new(),
             }),
+            conditions: Conditions::of(&self.conditions, trace)?,
         })
     }
 
@@ -360,8 +302,7 @@ impl Threads {
 
 impl Select {
     /// Reads the items that may be selected. Only packets that overlap the selected times are read,
-    /// unless threads are selected, as which thread runs follows from earlier switches, or `strict`
-    /// is set.
+    /// unless threads or names are selected, which follow from earlier events, or `strict` is set.
     pub fn read<'m>(&self, map: &'m TraceMap) -> Reader<'m> {
         let reader = map.read().strict(self.strict);
         match self.is_interval() {
@@ -386,7 +327,7 @@ impl Select {
             to_ns: self.to.map(narrow),
             cpus: self.cpus.clone(),
             threads: self.selected_threads(),
-            only_some_events: self.classes.is_some(),
+            only_some_events: self.classes.is_some() || self.conditions.is_some(),
         }
     }
 
@@ -400,7 +341,11 @@ impl Select {
     }
 
     fn is_interval(&self) -> bool {
-        (self.from.is_some() || self.to.is_some()) && self.threads.is_none() && !self.strict
+        let conditions = self.conditions.as_ref();
+        (self.from.is_some() || self.to.is_some())
+            && self.threads.is_none()
+            && !conditions.is_some_and(Conditions::wants_state)
+            && !self.strict
     }
 
     /// Searches the whole trace for selected CPUs that have not appeared. Call it after the last
@@ -427,6 +372,10 @@ impl Select {
         }
         let by_thread = match &mut self.threads {
             Some(threads) => threads.take(item),
+            None => true,
+        };
+        let by_condition = match &mut self.conditions {
+            Some(conditions) => conditions.take(item),
             None => true,
         };
         let (cpu, begin, end) = match item {
@@ -465,7 +414,7 @@ impl Select {
             }
             _ => true,
         };
-        if by_time && by_cpu && by_class && by_thread {
+        if by_time && by_cpu && by_class && by_thread && by_condition {
             Verdict::Take
         } else {
             Verdict::Leave
@@ -502,47 +451,6 @@ impl Select {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_exact_and_have_units() {
-        for (text, expected) in [
-            ("0", 0),
-            ("1", 1_000_000_000),
-            ("0.000000001", 1),
-            (".5", 500_000_000),
-            ("1.", 1_000_000_000),
-            ("12.345678901", 12_345_678_901),
-            ("250ms", 250_000_000),
-            ("1.5us", 1_500),
-            ("3ns", 3),
-            ("0.9ns", 0),
-            ("2min", 120_000_000_000),
-            ("1s", 1_000_000_000),
-        ] {
-            assert_eq!(moment(text), Ok(Moment::SinceBegin(expected)), "{text}");
-        }
-        assert_eq!(moment("-10ms"), Ok(Moment::BeforeEnd(10_000_000)));
-        assert_eq!(moment("+5us"), Ok(Moment::AfterFrom(5_000)));
-        assert_eq!(moment("@-7"), Ok(Moment::SinceOrigin(-7)));
-        for text in [
-            "",
-            ".",
-            "-",
-            "--json",
-            "1h",
-            "1e3",
-            "0x1",
-            "1.2.3",
-            "é",
-            "-é",
-            "1 ms",
-            "@1.5",
-            "9999999999999999",
-        ] {
-            assert!(moment(text).is_err(), "{text}");
-        }
-        assert!(begin("+1ms").is_err() && begin("-1ms").is_ok());
-    }
 
     #[test]
     fn cpus_are_numbers_and_ranges() {

@@ -177,6 +177,35 @@ pub fn export_with_samples(
     mut look: impl FnMut(&ItemRef<'_>),
     samples: Option<Samples<'_, impl FnOnce(Chains) -> Option<Profile>>>,
 ) -> Result<Outcome, Error> {
+    let look = |item: &ItemRef<'_>, _| look(item);
+    write(trace, format, out, |_| true, look, samples)
+}
+
+/// As [`export_with_samples`], of the items for which `select` is true. A timeline draws what these
+/// say: without switches it has no threads.
+///
+/// # Errors
+/// As [`export_with_samples`].
+pub fn export_selected(
+    trace: &Trace,
+    format: Format,
+    out: Option<&Path>,
+    select: impl FnMut(&ItemRef<'_>) -> bool,
+    samples: Option<Samples<'_, impl FnOnce(Chains) -> Option<Profile>>>,
+) -> Result<Outcome, Error> {
+    write(trace, format, out, select, |_, _| (), samples)
+}
+
+/// Writes the items for which `select` is true, and passes each item to `look` afterwards, with
+/// whether it was selected.
+fn write(
+    trace: &Trace,
+    format: Format,
+    out: Option<&Path>,
+    select: impl FnMut(&ItemRef<'_>) -> bool,
+    mut look: impl FnMut(&ItemRef<'_>, bool),
+    samples: Option<Samples<'_, impl FnOnce(Chains) -> Option<Profile>>>,
+) -> Result<Outcome, Error> {
     let map = trace.map();
     let mut reader = map.read();
     let begin = reader.begin_nanos();
@@ -204,13 +233,13 @@ pub fn export_with_samples(
         let collector = Collector::new(options).unwinding(samples.unwind);
         (collector, samples.symbolize)
     });
-    let look = |item: &ItemRef<'_>| {
+    let look = |item: &ItemRef<'_>, is_selected| {
         if let Some((collector, _)) = &mut samples {
-            collector.add(item, true);
+            collector.add(item, is_selected);
         }
-        look(item);
+        look(item, is_selected);
     };
-    let outcome = read(&map, &mut reader, &mut *to, look).inspect_err(|_| to.discard())?;
+    let outcome = read(&map, &mut reader, &mut *to, select, look).inspect_err(|_| to.discard())?;
     let samples = samples.and_then(|(collector, symbolize)| symbolize(collector.finish()));
     to.finish(samples.as_ref())?;
     let unread = map.into_failed().into_iter().next();
@@ -236,18 +265,23 @@ fn drawn<C: Canvas + 'static>(
     Ok(Box::new(Drawn { timeline, file }))
 }
 
-/// Passes all items on.
+/// Passes the selected items on, and every item to `look`.
 fn read(
     map: &TraceMap,
     reader: &mut Reader<'_>,
     to: &mut dyn Export,
-    mut look: impl FnMut(&ItemRef<'_>),
+    mut select: impl FnMut(&ItemRef<'_>) -> bool,
+    mut look: impl FnMut(&ItemRef<'_>, bool),
 ) -> Result<Outcome, Error> {
     let mut outcome = Outcome::default();
     for error in map.failed() {
         to.unreadable(error)?;
     }
     while let Some(item) = reader.next() {
+        if !select(&item) {
+            look(&item, false);
+            continue;
+        }
         match &item {
             ItemRef::Event(event) => {
                 outcome.events += 1;
@@ -261,7 +295,7 @@ fn read(
             _ => {}
         }
         to.add(&item)?;
-        look(&item);
+        look(&item, true);
     }
     Ok(outcome)
 }

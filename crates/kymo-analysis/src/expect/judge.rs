@@ -96,6 +96,15 @@ impl Judge {
         }
     }
 
+    /// Passes over an item that is not selected, which the analysis was told, too. Only the names that
+    /// it gives count.
+    pub fn pass_over(&mut self, item: &ItemRef<'_>, analysis: &Analysis) {
+        self.items += 1;
+        if let ItemRef::Event(event) = item {
+            named(analysis.machine()).for_each(|named| self.name(named, event, analysis));
+        }
+    }
+
     /// Whether an expectation may count the event, or a span that it ends.
     fn is_concerned(&self, event: &EventRef<'_>, analysis: &Analysis) -> bool {
         self.concerned

@@ -8,6 +8,7 @@
 //! thread's name are tallied by number until the trace has the name. A number that never gets a
 //! name matches none.
 
+mod condition;
 mod judge;
 mod names;
 mod parse;
@@ -15,6 +16,7 @@ mod pattern;
 mod tally;
 mod verdict;
 
+pub use condition::Condition;
 pub use judge::Judge;
 pub use names::named_fields;
 pub use tally::Found;

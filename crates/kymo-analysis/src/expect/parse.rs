@@ -56,11 +56,12 @@ fn found(value: &Value<'_>) -> String {
     format!("{article} {kind}")
 }
 
-struct File<'a> {
-    text: &'a str,
+/// The text, from which lines of errors are counted.
+pub(super) struct File<'a> {
+    pub(super) text: &'a str,
 }
 
-type Value<'a> = Spanned<DeValue<'a>>;
+pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 
 impl File<'_> {
     fn line(&self, span: Range<usize>) -> usize {
@@ -348,7 +349,8 @@ impl File<'_> {
         })
     }
 
-    fn test(&self, value: &Value<'_>) -> Result<Test, ExpectError> {
+    /// The test that a value stands for.
+    pub(super) fn test(&self, value: &Value<'_>) -> Result<Test, ExpectError> {
         match value.get_ref() {
             DeValue::Integer(_) => Ok(Test::Number(self.integer(value)?)),
             DeValue::Boolean(yes) => Ok(Test::Number(i128::from(*yes))),

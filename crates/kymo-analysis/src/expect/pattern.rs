@@ -111,7 +111,7 @@ pub(super) fn resolve(pattern: &mut Pattern, metadata: &Metadata) -> Result<(), 
     first.map_or(Ok(()), Err)
 }
 
-fn resolve_term(
+pub(super) fn resolve_term(
     term: &mut Term,
     event: &str,
     stream: &StreamClass,
@@ -190,7 +190,7 @@ fn check(test: &Test, class: &FieldClass, names: Option<NameClass>) -> Result<()
 }
 
 /// The end of a message on an unknown name: the names that exist.
-fn possible<'a>(wanted: &str, all: impl Iterator<Item = &'a str>) -> String {
+pub(super) fn possible<'a>(wanted: &str, all: impl Iterator<Item = &'a str>) -> String {
     const SHOWN: usize = 12;
     let mut all: Vec<&str> = all.collect();
     all.sort_unstable();
@@ -246,7 +246,7 @@ pub(super) fn fits(pattern: &Pattern, event: &Event, names: &Names<'_>) -> Fit {
     })
 }
 
-fn fits_value(
+pub(super) fn fits_value(
     test: &Test,
     value: &Value,
     numbered: impl Fn(u64) -> Option<Numbered>,
@@ -323,7 +323,7 @@ fn is_text_of(test: &Test, is: impl Fn(&str) -> bool + Copy) -> bool {
     }
 }
 
-fn is_number(test: &Test, number: i128) -> bool {
+pub(super) fn is_number(test: &Test, number: i128) -> bool {
     match test {
         Test::Number(wanted) => *wanted == number,
         Test::Range(least, most) => {

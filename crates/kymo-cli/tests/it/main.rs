@@ -6,6 +6,7 @@ mod babeltrace;
 mod check;
 mod clock;
 mod command;
+mod conditions;
 mod convert;
 #[cfg(target_os = "linux")]
 mod count;

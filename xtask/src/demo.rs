@@ -50,6 +50,11 @@ pub(crate) fn run(arch: Arch, kernel: Option<Kernel>) -> Result<()> {
             .arg(&trace),
     )?;
     show(Command::new(&kymo).args(["dump", "--count"]).arg(&trace))?;
+    show(
+        Command::new(&kymo)
+            .args(["report", "--top", "5"])
+            .arg(&trace),
+    )?;
 
     // babeltrace2 may only report counted losses on its standard error; anything else is an error
     // in the trace.
@@ -74,7 +79,7 @@ pub(crate) fn run(arch: Arch, kernel: Option<Kernel>) -> Result<()> {
     let trace = trace.display();
     println!("babeltrace2 accepts the trace: {trace}");
     let kymo = kymo.display();
-    println!("Next, see what its threads did:  {kymo} report {trace}");
+    println!("Next, see all of its report:     {kymo} report {trace} --top 0");
     println!("or draw it for ui.perfetto.dev:  {kymo} export {trace} demo.pftrace --to perfetto");
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kymo_capture::attach::{self, Machine, Options};
 
 use crate::exit::{Code, Usage};
+use crate::next::suggest_report;
 use crate::output::create_directory;
 use crate::record::{OTHER_OUT, progress_bar, seconds, show, watch_interrupts};
 use crate::recover::address;
@@ -100,5 +101,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
              memory is read-only."
         );
     }
+    suggest_report(&arguments.out);
     Ok(Code::Ok)
 }

@@ -122,7 +122,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     }
     let failed = verdicts.iter().any(|(_, verdict)| !verdict.holds);
     match damage {
-        Some(error) => Err(error.into()),
+        Some(error) => Err(input::of_trace(&arguments.trace, error)),
         None if lost || failed || !report.contradictions.counts.is_empty() => Ok(Code::Findings),
         None => Ok(Code::Ok),
     }

@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         flush(&mut out)?;
     }
     match damage {
-        Some(error) => Err(error.into()),
+        Some(error) => Err(input::of_trace(&arguments.trace, error)),
         None if diagnosis.count(Severity::Wrong) > 0 => Ok(Code::Findings),
         None => Ok(Code::Ok),
     }

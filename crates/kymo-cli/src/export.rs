@@ -162,7 +162,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         message!("kymo: the selection matches no event of the trace.");
     }
     match (outcome.damage, select.missing()) {
-        (Some(damage), _) => Err(damage.into()),
+        (Some(damage), _) => Err(input::of_trace(&arguments.trace, damage)),
         (None, Some(missing)) => Err(missing.into()),
         (None, None) => Ok(Code::Ok),
     }

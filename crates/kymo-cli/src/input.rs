@@ -24,6 +24,15 @@ pub fn any(directory: &Path) -> anyhow::Result<Trace> {
     })
 }
 
+/// Names the trace in an error about one of its streams, which has only the name of the stream.
+pub fn of_trace(directory: &Path, error: impl Into<anyhow::Error>) -> anyhow::Error {
+    let error = error.into();
+    match error.downcast_ref() {
+        Some(kymo_ctf::Error::Stream { .. }) => error.context(directory.display().to_string()),
+        _ => error,
+    }
+}
+
 /// Opens the trace in `directory`, or several traces that share a clock, such as a kernel's and its
 /// programs'. Their events can be merged into one order.
 pub fn of_one_clock(directory: &Path) -> anyhow::Result<Trace> {

@@ -22,6 +22,7 @@ mod input;
 mod lint;
 mod manual;
 mod missed;
+mod next;
 mod output;
 mod pattern;
 mod profile;
@@ -190,6 +191,7 @@ fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
         let sentence = "--format babeltrace has no place for names; drop --format or --names";
         return Err(exit::Usage(sentence.to_owned()).into());
     }
+    let named = |error| input::of_trace(&arguments.trace, error);
     let outcome = match (arguments.count, format) {
         (true, dump::Format::Babeltrace) => {
             return Err(exit::Usage(
@@ -197,7 +199,10 @@ fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
             )
             .into());
         }
-        (true, format) => dump::count(&trace, format == dump::Format::Json, &mut select, &mut out)?,
+        (true, format) => {
+            let is_json = format == dump::Format::Json;
+            dump::count(&trace, is_json, &mut select, &mut out).map_err(named)?
+        }
         (false, format) => dump::run(
             &trace,
             format,
@@ -206,7 +211,8 @@ fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
             &mut select,
             &mut out,
             &mut std::io::stderr(),
-        )?,
+        )
+        .map_err(named)?,
     };
     if select.is_partial && outcome.events == 0 {
         message!("kymo: the selection matches no event of the trace.");

@@ -9,6 +9,7 @@ use kymo_capture::receive::{self, Ending, Line, Options};
 use kymo_ctf::{Consequence, ItemRef, Trace};
 
 use crate::exit::{Code, Usage};
+use crate::next::suggest_report;
 use crate::output::create_directory;
 use crate::record::{OTHER_OUT, progress_bar, show, watch_interrupts};
 use crate::recover::address;
@@ -240,6 +241,9 @@ pub fn run(
         message!(
             "kymo: the kernel opened another session after this one; the trace has only the first."
         );
+    }
+    if !received.no_metadata {
+        suggest_report(out);
     }
     Ok(Some(match ending {
         Ending::TimeLimit | Ending::Failed(_) => Code::Findings,

@@ -16,6 +16,7 @@ use kymo_capture::qemu::{self, Boot, Launch};
 use kymo_capture::record::{self, Ending, Options, Progress, Recorded, Unanswered, Via};
 
 use crate::exit::{Code, Usage};
+use crate::next::suggest_report;
 use crate::output::create_directory;
 use crate::{boot_check, images, summary};
 
@@ -418,6 +419,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         }
     }
     let found = report(&recorded, arguments, via, &boot);
+    let has_trace = recorded.memory.is_some() || recorded.received.is_some();
+    let directories = [via.memory(&arguments.out), via.syscall(&arguments.out)];
+    if let (true, Some(trace)) = (has_trace, directories.into_iter().flatten().next()) {
+        suggest_report(&trace);
+    }
     Ok(match recorded.ending {
         Ending::PoweredOff | Ending::Interrupted | Ending::Duration if !found => Code::Ok,
         _ => Code::Findings,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use kymo_capture::recover;
 
 use crate::exit::{Code, Usage};
+use crate::next::suggest_report;
 use crate::output::create_directory;
 use crate::record::OTHER_OUT;
 use crate::summary;
@@ -67,5 +68,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
              running while its memory was copied, the newest records may be missing."
         );
     }
+    suggest_report(&arguments.out);
     Ok(Code::Ok)
 }

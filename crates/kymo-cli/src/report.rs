@@ -93,7 +93,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         message!("kymo: the selection matches no event of the trace.");
     }
     match damage {
-        Some(error) => Err(error.into()),
+        Some(error) => Err(input::of_trace(&arguments.trace, error)),
         None => Ok(Code::Ok),
     }
 }

@@ -30,7 +30,13 @@ pub(super) fn file(text: &str) -> Result<Expectations, ExpectError> {
         let tables = match (&**key.get_ref(), value.get_ref()) {
             ("expect", DeValue::Array(tables)) => tables,
             _ => {
-                let message = format!("expected [[expect]] tables, found \"{}\"", key.get_ref());
+                let message = match &**key.get_ref() {
+                    "expect" => format!(
+                        "expect is {}; write [[expect]], in two brackets, above each expectation",
+                        found(value)
+                    ),
+                    key => format!("expected [[expect]] tables, found \"{key}\""),
+                };
                 return Err(file.error(key.span(), message));
             }
         };
@@ -133,9 +139,8 @@ impl File<'_> {
             },
             "order" => {
                 let DeValue::Array(steps) = value.get_ref() else {
-                    return Err(
-                        self.error(value.span(), "order must be a list of events".to_owned())
-                    );
+                    let message = format!("order must be a list of events, not {}", found(value));
+                    return Err(self.error(value.span(), message));
                 };
                 let steps = steps.iter().map(|step| match step.get_ref() {
                     DeValue::Array(_) => self.patterns(step),
@@ -257,10 +262,11 @@ impl File<'_> {
         let mut of = Vec::new();
         if let Some(value) = table.get("of") {
             let DeValue::Table(terms) = value.get_ref() else {
-                return Err(self.error(
-                    value.span(),
-                    "of must be a table, such as { thread = \"A\" }".to_owned(),
-                ));
+                let message = format!(
+                    "of must be a table, such as {{ thread = \"A\" }}, not {}",
+                    found(value)
+                );
+                return Err(self.error(value.span(), message));
             };
             for (key, value) in terms {
                 let (field, line) = (key.get_ref().to_string(), self.line(key.span()));
@@ -293,8 +299,11 @@ impl File<'_> {
                 .map(|pattern| self.pattern(pattern))
                 .collect(),
             _ => {
-                let message = "expected a list of at least one event";
-                Err(self.error(value.span(), message.to_owned()))
+                let message = match value.get_ref() {
+                    DeValue::Array(_) => "expected at least one event in the list".to_owned(),
+                    _ => format!("expected a list of events, found {}", found(value)),
+                };
+                Err(self.error(value.span(), message))
             }
         }
     }
@@ -313,9 +322,12 @@ impl File<'_> {
             }
             DeValue::Table(table) => table,
             _ => {
-                let message = "expected an event's name, or a table such as \
-                               { is = \"thread_yield\", tid = \"A\" }";
-                return Err(self.error(value.span(), message.to_owned()));
+                let message = format!(
+                    "expected an event's name, or a table such as {{ is = \"thread_yield\", tid = \
+                     \"A\" }}, found {}",
+                    found(value)
+                );
+                return Err(self.error(value.span(), message));
             }
         };
         // `is` for the event's name: events have fields called `name`.
@@ -433,8 +445,14 @@ impl File<'_> {
     /// A duration with its unit.
     fn nanos(&self, value: &Value<'_>) -> Result<u64, ExpectError> {
         let wrong = || {
-            let message = "expected a duration with the unit ns, us, ms or s, such as \"50 us\"";
-            self.error(value.span(), message.to_owned())
+            let message = format!(
+                "expected a duration with the unit ns, us, ms or s, such as \"50 us\", found {}",
+                match value.get_ref().as_str() {
+                    Some(text) => format!("{text:?}"),
+                    None => found(value),
+                }
+            );
+            self.error(value.span(), message)
         };
         let text = value.get_ref().as_str().ok_or_else(wrong)?;
         let at = text

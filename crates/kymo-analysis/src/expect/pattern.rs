@@ -176,7 +176,7 @@ fn check(test: &Test, class: &FieldClass, names: Option<NameClass>) -> Result<()
         }
         (Test::Text(_), FieldClass::Integer(_)) if names.is_some() => Ok(()),
         (Test::Text(text), FieldClass::Integer(_)) => Err(format!(
-            "is a number and has no name such as {text:?} (threads, processes, locks, interrupts, \
+            "is a number and has no name such as {text:?}; compare it with a number (threads, processes, locks, interrupts, \
              system calls, marks, spans and counters have names)"
         )),
         (Test::Number(_) | Test::Range(..), FieldClass::String(_)) => {
@@ -185,7 +185,15 @@ fn check(test: &Test, class: &FieldClass, names: Option<NameClass>) -> Result<()
         (Test::Number(_) | Test::Range(..), FieldClass::Array(class)) if class.text => {
             Err("is a string; compare it with a string".to_owned())
         }
-        _ => Err("is neither a number nor a string, and cannot be compared".to_owned()),
+        (Test::Text(text), FieldClass::VarInt(_) | FieldClass::Bool(_)) => Err(format!(
+            "is a number, not {text:?}; compare it with a number, or true or false"
+        )),
+        (_, FieldClass::Float(_)) => {
+            Err("is a floating-point number; only integers and strings can be compared".to_owned())
+        }
+        _ => {
+            Err("is an array or a structure; only integers and strings can be compared".to_owned())
+        }
     }
 }
 

@@ -805,7 +805,37 @@ fn a_bad_file_is_refused_in_a_sentence_with_its_line() {
         (
             "[[expect]]\nevent = { is = \"mark\", value = \"A\" }\ncount = 1\n",
             2,
-            "value of mark is a number and has no name such as \"A\"",
+            "value of mark is a number and has no name such as \"A\"; compare it with a number",
+        ),
+        (
+            "[expect]\nevent = \"mark\"\n",
+            1,
+            "expect is a table; write [[expect]], in two brackets",
+        ),
+        (
+            "[[expect]]\nduration = \"interrupt\"\nmax = 50\n",
+            3,
+            "with the unit ns, us, ms or s, such as \"50 us\", found an integer",
+        ),
+        (
+            "[[expect]]\norder = \"mark\"\n",
+            2,
+            "order must be a list of events, not a string",
+        ),
+        (
+            "[[expect]]\nany_of = 5\ncount = 1\n",
+            2,
+            "expected a list of events, found an integer",
+        ),
+        (
+            "[[expect]]\nevent = true\ncount = 1\n",
+            2,
+            "tid = \"A\" }, found a boolean",
+        ),
+        (
+            "[[expect]]\nduration = \"interrupt\"\nmax = \"1 ns\"\nof = 5\n",
+            4,
+            "of must be a table, such as { thread = \"A\" }, not an integer",
         ),
         (
             "[[expect]]\nevent = { is = \"thread_name\", name = 5 }\ncount = 1\n",

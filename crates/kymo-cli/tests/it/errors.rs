@@ -112,8 +112,11 @@ fn traces_that_are_damaged() {
     ] {
         fs::write(&stream, bytes).unwrap();
         for verb in ["dump", "report", "check", "doctor"] {
-            let text = refused(3, &[verb, trace.to_str().unwrap()]);
+            let path = trace.to_str().unwrap();
+            let text = refused(3, &[verb, path]);
             assert!(text.contains(says), "{says}: {text}");
+            let begin = format!("{path}: events_0, packet ");
+            assert!(text.starts_with(&begin), "{text}");
         }
     }
     // Another UUID than the metadata's is told, and is damage only strictly.

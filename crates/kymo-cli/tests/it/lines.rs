@@ -382,3 +382,30 @@ fn what_cannot_be_received_is_refused_in_a_sentence() {
         assert!(!kernel.path("out").exists(), "{arguments:?}");
     }
 }
+
+/// On a terminal, which `script` provides, the last line is the next command to type.
+#[test]
+fn the_next_command_is_told_on_a_terminal() {
+    let kernel = Kernel::new("next");
+    let file = kernel.path("sent");
+    fs::write(&file, kernel.sent()).unwrap();
+    let out = kernel.path("a trace");
+    let line = format!(
+        "'{}' record --out '{}' --file '{}'",
+        env!("CARGO_BIN_EXE_kymo"),
+        text(&out),
+        text(&file)
+    );
+    let mut command = Command::new("script");
+    let command = command
+        .args(["-qec", &line, "/dev/null"])
+        .env("TERM", "xterm");
+    let shown = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let last = format!("kymo: next: kymo report '{}'\r\n", text(&out));
+    assert!(shown.ends_with(&last), "{shown}");
+    // A script is told nothing.
+    fs::remove_dir_all(&out).unwrap();
+    let output = kernel.record(&["--file", text(&file)]).output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(!message.contains("next:"), "{message}");
+}

@@ -67,6 +67,14 @@ impl Histogram {
         self.sum
     }
 
+    /// The largest value of each bucket that has any, with their number; in no order.
+    pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> {
+        let blocks = self.blocks.iter();
+        let counts = blocks.flat_map(|(&block, counts)| (block * BLOCK as u16..).zip(counts));
+        let some = counts.filter(|(_, count)| **count > 0);
+        some.map(|(bucket, count)| (top(bucket), *count))
+    }
+
     /// The largest value; `None` if there is none.
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)

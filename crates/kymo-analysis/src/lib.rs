@@ -28,6 +28,7 @@
 #![deny(missing_docs)]
 
 mod analysis;
+mod diff;
 mod doctor;
 mod expect;
 mod histogram;
@@ -35,6 +36,7 @@ mod part;
 mod section;
 
 pub use analysis::Analysis;
+pub use diff::{Compared, Diff, Difference, Pair, Tested};
 pub use doctor::{Diagnosis, Doctor, Finding, Looked, Severity};
 pub use expect::{Condition, ExpectError, Expectations, Found, Judge, Verdict, named_fields};
 pub use histogram::Histogram;

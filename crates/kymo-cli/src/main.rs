@@ -10,6 +10,7 @@ mod convert;
 mod cost;
 #[cfg(target_os = "linux")]
 mod count;
+mod diff;
 mod doctor;
 mod dump;
 mod exit;
@@ -95,6 +96,9 @@ enum Verb {
     /// Checks that a trace's events are consistent, and lists those that are not.
     #[command(after_help = check::EXAMPLES)]
     Check(check::Arguments),
+    /// Compares two traces, before and after a change: threads, calls, interrupts and locks.
+    #[command(after_help = diff::EXAMPLES)]
+    Diff(diff::Arguments),
     /// Tells what a kernel into which Kymo was put records wrongly or not at all, and where to
     /// look.
     #[command(after_help = doctor::EXAMPLES)]
@@ -229,6 +233,7 @@ fn main() -> ExitCode {
         Verb::Count(arguments) => count::run(&arguments),
         Verb::Recover(arguments) => recover::run(&arguments),
         Verb::Check(arguments) => check::run(&arguments),
+        Verb::Diff(arguments) => diff::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Dump(arguments) => dump(&arguments),

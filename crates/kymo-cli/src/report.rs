@@ -1,9 +1,9 @@
 //! `kymo report`: the analysis of a trace, as tables or JSON.
 
-mod cell;
-mod layout;
+pub mod cell;
+pub mod layout;
 mod section;
-mod table;
+pub mod table;
 mod text;
 
 pub use text::{duration, seconds};

@@ -124,7 +124,7 @@ pub struct ThreadRef {
 }
 
 /// A distribution. Percentiles are at most 1/64 too large; count, sum and maximum are exact.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Durations {
     /// Number of durations with both ends in the trace.
     pub count: u64,
@@ -138,6 +138,9 @@ pub struct Durations {
     pub p99_ns: Option<u64>,
     /// Maximum.
     pub max_ns: Option<u64>,
+    /// All of them.
+    #[serde(skip)]
+    pub values: Histogram,
 }
 
 impl ThreadRef {
@@ -159,6 +162,7 @@ impl Durations {
             p90_ns: histogram.percentile(90),
             p99_ns: histogram.percentile(99),
             max_ns: histogram.max(),
+            values: histogram.clone(),
         }
     }
 }

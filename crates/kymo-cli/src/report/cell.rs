@@ -81,14 +81,8 @@ impl Cell {
 
     /// Median, 90th and 99th percentile, and maximum.
     pub fn spread(durations: &Durations) -> [Cell; 4] {
-        let Durations {
-            p50_ns,
-            p90_ns,
-            p99_ns,
-            max_ns,
-            ..
-        } = *durations;
-        [p50_ns, p90_ns, p99_ns, max_ns].map(|nanos| Cell::maybe(nanos, Cell::duration))
+        let of = durations;
+        [of.p50_ns, of.p90_ns, of.p99_ns, of.max_ns].map(|nanos| Cell::maybe(nanos, Cell::duration))
     }
 
     /// Whether it says nothing.

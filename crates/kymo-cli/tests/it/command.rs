@@ -35,13 +35,14 @@ fn messages_that_cannot_be_written_change_nothing() {
     assert_eq!(status.code(), Some(3));
 }
 
-const VERBS: [&str; 10] = [
+const VERBS: [&str; 11] = [
     "record",
     "recover",
     "cost",
     "dump",
     "report",
     "check",
+    "diff",
     "doctor",
     "export",
     "completions",

@@ -11,6 +11,7 @@ mod convert;
 #[cfg(target_os = "linux")]
 mod count;
 mod count_parts;
+mod diff;
 mod doctor;
 mod doctor_hooks;
 mod errors;

@@ -276,30 +276,3 @@ fn a_timeline_reaches_the_greatest_time() {
         "{points:?}"
     );
 }
-
-#[cfg(feature = "parquet")]
-#[test]
-fn parquet_leaves_out_times_beyond_its_range() {
-    use parquet::file::reader::{FileReader as _, SerializedFileReader};
-    use parquet::record::RowAccessor as _;
-    let (folder, trace) = seconds("parquet", &AROUND);
-    let out = folder.join("tables");
-    export(&trace, Format::Parquet, &out, |_| ()).unwrap();
-    let file = fs::File::open(out.join("event=e/part-0.parquet")).unwrap();
-    let reader = SerializedFileReader::new(file).unwrap();
-    let rows = reader.get_row_iter(None).unwrap().map(Result::unwrap);
-    let text = ODD.replace('\0', "");
-    let rows: Vec<(Option<i64>, u64)> = rows
-        .map(|row| {
-            let text_at = row.get_column_iter().position(|(name, _)| name == "text");
-            assert_eq!(row.get_string(text_at.unwrap()).unwrap(), &text);
-            (row.get_long(0).ok(), row.get_ulong(1).unwrap())
-        })
-        .collect();
-    fs::remove_dir_all(&folder).unwrap();
-    let wanted = AROUND.map(|second| {
-        let first = second == AROUND[0];
-        (first.then_some(9_223_372_036_000_000_000), second)
-    });
-    assert_eq!(rows, wanted);
-}

@@ -1,4 +1,4 @@
-//! How missed samples are told: those that were due and could not be taken.
+//! Messages about missed samples: those that were due and could not be taken.
 
 use kymo_ctf::Metadata;
 

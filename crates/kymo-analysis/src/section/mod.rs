@@ -76,13 +76,13 @@ pub struct Report {
     pub run_queues: Vec<RunQueue>,
     /// Threads, most CPU time first.
     pub threads: Vec<Thread>,
-    /// The same with threads of the same name added up.
+    /// States of threads; threads of the same name are one row.
     pub threads_by_name: Vec<Thread>,
     /// System calls, most time first.
     pub system_calls: Vec<SystemCall>,
     /// Interrupt lines, by number.
     pub interrupts: Vec<Interrupt>,
-    /// The same with lines of the same name added up.
+    /// Interrupts; lines of the same name are one row.
     pub interrupts_by_name: Vec<Interrupt>,
     /// Most handlers open at once on one CPU.
     pub interrupt_nesting: usize,
@@ -90,7 +90,7 @@ pub struct Report {
     pub wake_latency: Option<WakeLatency>,
     /// Locks, longest wait first.
     pub locks: Vec<Lock>,
-    /// The same with locks of the same name added up.
+    /// Locks; those of the same name are one row.
     pub locks_by_name: Vec<Lock>,
     /// Page faults.
     pub page_faults: Option<PageFaults>,
@@ -100,7 +100,7 @@ pub struct Report {
     pub event_counts: Vec<EventCount>,
     /// Events that no other table uses, by name and process, the most frequent first.
     pub other_events: Vec<OtherEvents>,
-    /// The same by thread, as far as events carry their threads.
+    /// Numbers of events by thread, for events that carry their thread.
     pub other_events_by_thread: Vec<ThreadEvents>,
     /// The kernel's own counters and gauges, by number.
     pub own_counters: Vec<OwnCounter>,

@@ -42,7 +42,8 @@ pub struct ThreadEvents {
 /// must not fill memory.
 const MOST: usize = 1 << 16;
 
-/// The counts. Event classes are told apart by where their names are: these are shared.
+/// Numbers of events by class. The address of a name stands for its class: all events of a class
+/// share the name.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
     rows: FxHashMap<(usize, Option<u64>), Row>,

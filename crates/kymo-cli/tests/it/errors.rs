@@ -119,7 +119,7 @@ fn traces_that_are_damaged() {
             assert!(text.starts_with(&begin), "{text}");
         }
     }
-    // Another UUID than the metadata's is told, and is damage only strictly.
+    // A packet with another UUID than the metadata is read, with a message; --strict refuses it.
     fs::write(&stream, changed(5, 99)).unwrap();
     let path = trace.to_str().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
@@ -135,6 +135,13 @@ fn traces_that_are_damaged() {
     );
     let text = refused(3, &["dump", path, "--strict"]);
     assert!(text.contains("move the file"), "{text}");
+    let report = Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .args(["report", path])
+        .output()
+        .unwrap();
+    assert_eq!(report.status.code(), Some(0));
+    let text = String::from_utf8(report.stdout).unwrap();
+    assert!(text.contains("the packet's UUID differs"), "{text}");
     fs::write(&stream, &bytes).unwrap();
 }
 

@@ -401,7 +401,7 @@ fn blocked_time_and_locks_are_drawn_in_nanoseconds() {
     );
 }
 
-/// Threads that wait all the time are told and not drawn; those that remain are readable.
+/// The message counts threads that wait all the time, and the graph leaves them out.
 #[test]
 fn threads_that_wait_throughout_are_told() {
     let mut made = Made::new("flame-throughout");

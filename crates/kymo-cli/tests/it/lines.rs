@@ -403,7 +403,7 @@ fn the_next_command_is_told_on_a_terminal() {
     let shown = String::from_utf8(command.output().unwrap().stdout).unwrap();
     let last = format!("kymo: next: kymo report '{}'\r\n", text(&out));
     assert!(shown.ends_with(&last), "{shown}");
-    // A script is told nothing.
+    // Without a terminal there is no next command.
     fs::remove_dir_all(&out).unwrap();
     let output = kernel.record(&["--file", text(&file)]).output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();

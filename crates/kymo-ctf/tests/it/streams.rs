@@ -216,7 +216,7 @@ fn time_that_steps_back_is_told_and_clamped() {
             4,
         ),
         (
-            // One step of the clock is told once, however many records it is behind.
+            // The reader reports a step of the clock once, however many records follow it.
             "records until the clock has caught up",
             packet(0, 90, &[50, 10, 10, 11, 49, 50, 51]),
             &[50, 50, 50, 50, 50, 50, 51],

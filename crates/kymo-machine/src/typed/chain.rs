@@ -165,7 +165,7 @@ impl ChainSource {
 }
 
 impl KymoChain {
-    /// Of a kernel or program in C: its fields hold the callers, up to the first that is 0.
+    /// A kernel or program in C recorded it: its fields hold the callers, up to the first 0.
     fn read_callers(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> CallChain {
         let value = |access: &Option<FieldAccess>| event.unsigned(access.as_ref()?);
         let fields = self.callers.iter().map_while(value);

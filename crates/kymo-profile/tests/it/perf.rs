@@ -69,7 +69,7 @@ fn a_period_is_in_the_unit_of_its_event() {
     assert_eq!(unit(&["cycles", "page-faults"]).2, None);
 }
 
-/// What is added of different kinds is told apart.
+/// A profile of several kinds of events says so.
 #[test]
 fn the_kinds_of_events_are_counted() {
     let mut made = Perf::new("perf-kinds");

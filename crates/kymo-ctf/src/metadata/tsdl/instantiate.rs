@@ -8,7 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::ast::{At, Length as PathLength, Path};
-use super::types::{IntegerType, MemberType, Reference, Type, TypeKind, shown_names};
+use super::names::shown_names;
+use super::types::{IntegerType, MemberType, Reference, Type, TypeKind};
 use crate::class::attribute::Attributes;
 use crate::class::{
     ArrayClass, BitOrder, ByteOrder, Encoding, EnumClass, FieldClass, FieldLocation, FloatClass,

@@ -17,8 +17,9 @@ pub(crate) mod blocks;
 mod cursor;
 pub(crate) mod instantiate;
 pub(crate) mod lexer;
+mod names;
 pub(crate) mod parser;
 pub(crate) mod types;
 
+pub(crate) use names::shown_name;
 pub(crate) use parser::is_keyword;
-pub(crate) use types::shown_name;

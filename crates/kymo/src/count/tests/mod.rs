@@ -2,10 +2,12 @@
 
 mod arm;
 mod property;
+mod refused;
 mod riscv;
 mod rules;
 mod x86;
 
+use super::Snapshot;
 use super::event::{EventKind, EventSpec, Exclude, Hardware, Software};
 use super::group::GroupSpec;
 
@@ -21,4 +23,9 @@ fn raw(number: u64) -> EventSpec {
 
 fn group(events: &[EventSpec]) -> GroupSpec {
     GroupSpec::new(events).unwrap()
+}
+
+/// What the members of a group have counted.
+fn raws(counts: &Snapshot) -> Vec<u64> {
+    counts.members().iter().map(|member| member.raw).collect()
 }

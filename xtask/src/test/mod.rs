@@ -1,6 +1,7 @@
 //! `cargo xtask test`: all checks that must pass before a commit; CI runs all of them.
 
 pub(crate) mod e2e;
+mod manifests;
 mod unchanged;
 
 use std::fs;

@@ -13,6 +13,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::{Dependency, packages, quiet, root};
 
+use super::manifests;
+
 /// Where the commits stand.
 const FILE: &str = ".ci/all-passed";
 
@@ -40,7 +42,7 @@ pub(crate) fn reason(step: &str, inputs: &Inputs) -> Result<Option<String>> {
         return Ok(None);
     };
     let paths = paths(inputs)?;
-    if changed(root(), commit, &paths) {
+    if changed(root(), commit, &paths) || manifests_changed(root(), commit, inputs.packages) {
         return Ok(None);
     }
     let short = commit.get(..10).unwrap_or(commit);
@@ -74,11 +76,22 @@ fn changed(folder: &Path, commit: &str, paths: &[String]) -> bool {
     !same || others.is_none_or(|files| !files.is_empty())
 }
 
-/// The paths of the inputs, sorted.
+/// Whether `Cargo.toml` or `Cargo.lock` says something else of these packages, or of what they
+/// depend on, than it did on that commit, or that cannot be known.
+fn manifests_changed(folder: &Path, commit: &str, packages: &[&str]) -> bool {
+    let then = |file: &str| git(folder, &["show", &format!("{commit}:{file}")]);
+    let now = |file: &str| fs::read_to_string(folder.join(file)).ok();
+    let said = |manifest: Option<String>, lock: Option<String>| {
+        manifests::said(&manifest?, &lock?, packages)
+    };
+    let then = said(then("Cargo.toml"), then("Cargo.lock"));
+    then.is_none() || then != said(now("Cargo.toml"), now("Cargo.lock"))
+}
+
+/// The paths of the inputs, sorted, but for the workspace's manifest and lock.
 fn paths(inputs: &Inputs) -> Result<Vec<String>> {
     let packages = packages(root(), "--no-deps")?;
     let mut paths: BTreeSet<String> = inputs.paths.iter().map(|path| path.to_string()).collect();
-    paths.extend(["Cargo.toml".to_owned(), "Cargo.lock".to_owned()]);
     let mut names: Vec<String> = inputs
         .packages
         .iter()
@@ -175,12 +188,7 @@ mod tests {
             paths: &["budgets.toml"],
         };
         let paths = paths(&inputs).unwrap();
-        for path in [
-            "Cargo.lock",
-            "budgets.toml",
-            "crates/kymo-machine",
-            "crates/kymo-ctf",
-        ] {
+        for path in ["budgets.toml", "crates/kymo-machine", "crates/kymo-ctf"] {
             assert!(paths.contains(&path.to_owned()), "{path}: {paths:?}");
         }
         assert!(!paths.contains(&"crates/kymo-cli".to_owned()), "{paths:?}");
@@ -222,6 +230,26 @@ mod tests {
         assert!(commit(&folder).is_some_and(|second| second != first));
         fs::write(folder.join("a/new"), "").unwrap();
         assert!(changed(&["a"]), "a file that git does not know");
+
+        let manifests = |manifest: &str, lock: &str| {
+            fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+            fs::write(folder.join("Cargo.lock"), lock).unwrap();
+        };
+        let lock = "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\n";
+        manifests("[workspace]\n", lock);
+        let of_a = |commit: &str| manifests_changed(&folder, commit, &["a"]);
+        assert!(of_a(&first), "there were none");
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "-m", "third"]);
+        let third = git(&["rev-parse", "HEAD"]).trim().to_owned();
+        assert!(!of_a(&third));
+        manifests("[workspace]\nmembers = [\"b\"]\n", &lock.replace('a', "b"));
+        assert!(of_a(&third), "it is gone");
+        manifests(
+            "[workspace]\nmembers = [\"b\"]\n",
+            &format!("{lock}{}", lock.replace("\"a", "\"b")),
+        );
+        assert!(!of_a(&third), "another one came");
         let unknown = "0123456789012345678901234567890123456789";
         assert!(super::changed(&folder, unknown, &["a".to_owned()]));
         fs::remove_dir_all(&folder).unwrap();

@@ -170,7 +170,7 @@ impl EventNames {
     /// its own. `{cycles,instructions},page-faults` is two groups.
     ///
     /// # Errors
-    /// [`Error::BadList`], those of [`event`](Tracepoints::event) and of [`GroupSpec::new`].
+    /// [`Error::BadList`], those of [`event`](Self::event) and of [`GroupSpec::new`].
     pub fn groups(&self, list: &str) -> Result<Vec<NamedGroup>, Error> {
         let bad = |what| Error::BadList {
             list: list.to_owned(),

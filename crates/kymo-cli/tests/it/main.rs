@@ -26,6 +26,7 @@ mod lines;
 mod lint;
 mod linux;
 mod missing;
+mod pages;
 mod perf;
 mod report;
 mod report_tables;

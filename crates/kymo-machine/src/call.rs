@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// A system call of the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallId(u32);
 
 impl CallId {
@@ -16,7 +17,7 @@ impl CallId {
 }
 
 /// The number or name by which the trace identifies a system call.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum CallKey {
     /// The kernel's number.
     Number(u64),
@@ -34,7 +35,7 @@ impl std::fmt::Display for CallKey {
 }
 
 /// All system calls and their names.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Calls {
     list: Vec<(CallKey, Option<Arc<str>>)>,
     numbers: FxHashMap<u64, CallId>,

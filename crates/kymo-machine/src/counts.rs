@@ -6,6 +6,7 @@ use kymo::count::MAX_EVENTS;
 use kymo::event::Event;
 use kymo::vocabulary::{IrqEnter, SyscallEnter};
 use kymo_ctf::ValueRef;
+use serde::{Deserialize, Serialize};
 
 use crate::call::CallId;
 use crate::change::Change;
@@ -14,7 +15,7 @@ use crate::machine::{At, Machine};
 use crate::thread::ThreadId;
 
 /// What ran on a CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ran {
     /// The thread, if it is known.
     pub thread: Option<ThreadId>,
@@ -27,7 +28,7 @@ pub struct Ran {
 }
 
 /// A CPU's counts at an event.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Seen {
     turns: u64,
     counts: Vec<u64>,
@@ -36,7 +37,7 @@ pub(crate) struct Seen {
 }
 
 /// The counted events, and the counts of the last record.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
     names: Vec<Option<Arc<str>>>,
     last: Vec<u64>,

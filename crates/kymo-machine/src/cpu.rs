@@ -1,5 +1,7 @@
 //! One CPU: what it runs, and the interrupts on top of it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::counts::Seen;
 use crate::irq::IrqLine;
 use crate::thread::{Context, ThreadId, passed};
@@ -7,7 +9,7 @@ use crate::thread::{Context, ThreadId, passed};
 /// Deepest nesting of interrupt handlers that is tracked.
 const MAX_NESTING: usize = 64;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Handler {
     line: IrqLine,
     since: i64,
@@ -16,7 +18,7 @@ struct Handler {
 }
 
 /// A CPU, as far as the trace shows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cpu {
     /// Its number.
     pub number: u64,

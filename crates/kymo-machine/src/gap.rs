@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use kymo::ChannelKind;
 use kymo_ctf::EventRef;
+use serde::{Deserialize, Serialize};
 
 use crate::change::Change;
 
 /// A loss that may still go on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Open {
     loss: u64,
     cpu: Option<u64>,
@@ -17,7 +18,7 @@ struct Open {
 }
 
 /// The end of a loss.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum End {
     /// After this time. In a Kymo trace, already at the stream's next event.
     After(i64),
@@ -28,7 +29,7 @@ pub(crate) enum End {
 }
 
 /// The losses that are open at the current time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Gaps {
     open: Vec<Open>,
     /// Number of losses so far that made CPU states unknown.

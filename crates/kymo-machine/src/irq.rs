@@ -1,8 +1,10 @@
 //! Interrupt lines.
 
+use serde::{Deserialize, Serialize};
+
 /// An interrupt's line or vector, in the kernel's numbering. Linux's soft interrupts have a
 /// separate numbering.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct IrqLine(pub(crate) u64);
 
 const SOFT: u64 = 1 << 63;

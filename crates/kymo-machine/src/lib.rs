@@ -12,7 +12,8 @@
 //!   CPU's next switch. A thread that was off CPU during a loss may have run meanwhile, so its
 //!   state and context (system call, wait, held locks) become unknown too.
 //! - Memory grows with the number of threads, CPUs, locks and names, not of events.
-//! - A clone is a checkpoint: keep several to resume from the last one before any time.
+//! - A clone is a checkpoint: keep several to resume from the last one before any time. It can be
+//!   serialized.
 //!
 //! Reading files is the job of [`kymo_ctf`].
 //!
@@ -36,6 +37,7 @@
 
 mod call;
 mod change;
+mod checkpoint;
 mod counts;
 mod cpu;
 mod gap;
@@ -46,6 +48,7 @@ mod process;
 mod sample;
 mod sched;
 mod span;
+mod streams;
 mod thread;
 mod totals;
 mod typed;

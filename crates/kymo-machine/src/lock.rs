@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use kymo::vocabulary::LockKind;
+use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, Contradiction};
 use crate::machine::{self, At, Machine};
 use crate::thread::{ThreadId, Wait};
 
 /// A lock, as far as the trace shows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Lock {
     pub(crate) name: Option<Arc<str>>,
+    #[serde(with = "crate::checkpoint::label")]
     pub(crate) kind: Option<LockKind>,
     /// The owner, as far as the trace shows.
     holder: Option<ThreadId>,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use kymo::counter::BUCKETS;
 use kymo::vocabulary::{Cpu as CpuNumber, IpcPath, LockKind, Tid};
-use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, Metadata, Problem, ValueRef};
+use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, Problem, ValueRef};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::call::{CallId, CallKey, Calls};
 use crate::change::{Change, Contradiction, Named, NotIdle};
@@ -16,8 +17,9 @@ use crate::gap::{self, End, Gaps};
 use crate::irq::IrqLine;
 use crate::lock::Lock;
 use crate::process::Mapping;
+use crate::streams::{Stream, Streams};
 use crate::thread::{Context, Doing, Thread, ThreadId, may_mean_idle};
-use crate::typed::{self, ChainSource, Class, Meaning, StackSource, Tracer};
+use crate::typed::{self, ChainSource, Class, Meaning, StackSource};
 use crate::understood::Dumped;
 
 /// The current event.
@@ -40,36 +42,17 @@ impl<'e> At<'_, 'e> {
     }
 }
 
-/// A stream of the trace.
-#[derive(Clone, Debug)]
-struct Stream {
-    name: Arc<str>,
-    known: Arc<Known>,
-    /// Number and index of the CPU of its last event.
-    cpu: Option<(u64, usize)>,
-    /// Numbers of the process and the thread in the context of its last event.
-    process: Option<(u64, u64)>,
-}
-
-/// A trace's metadata, with the meaning of its event classes.
-#[derive(Clone, Debug)]
-struct Known {
-    metadata: Arc<Metadata>,
-    classes: Box<[Class]>,
-    /// Whether its losses precede the packet that reports them.
-    is_kymo: bool,
-}
-
 /// A table by a number of the trace.
 pub(crate) type Table<T> = FxHashMap<u64, T>;
 
 /// The state of the traced machine after the items added so far.
 ///
-/// A clone is a checkpoint: given the items that follow, it goes on as the original does.
-#[derive(Clone, Debug, Default)]
+/// A clone is a checkpoint: given the items that follow, it goes on as the original does. So does
+/// one that was serialized and restored, if it gets items of the same trace; its form may change
+/// with each version of this crate.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Machine {
-    /// By [`EventRef::stream_index`].
-    streams: Vec<Option<Box<Stream>>>,
+    streams: Streams,
     pub(crate) gaps: Gaps,
     losses: u64,
     now: i64,
@@ -94,6 +77,7 @@ pub struct Machine {
     pub(crate) has_creations: bool,
     /// By [`NotIdle`]: whether it was found of thread 0.
     not_idle: [bool; 5],
+    #[serde(skip)]
     changes: Vec<Change>,
 }
 
@@ -171,8 +155,7 @@ impl Machine {
     /// Whether another tracer than Kymo recorded any of the trace, so that a thread without a process
     /// may still have one.
     pub fn is_foreign(&self) -> bool {
-        let mut streams = self.streams.iter().flatten();
-        streams.any(|stream| !stream.known.is_kymo)
+        self.streams.is_foreign()
     }
 
     /// The CPUs, in order of first appearance.
@@ -275,7 +258,7 @@ impl Machine {
     }
 
     pub(crate) fn class(&self, event: &EventRef<'_>) -> Option<&Class> {
-        let stream = self.streams.get(event.stream_index())?.as_ref()?;
+        let stream = self.streams.get(event.stream_index())?;
         stream.known.classes.get(event.class().index())
     }
 
@@ -321,31 +304,6 @@ impl Machine {
         self.change(Change::Contradiction(rule));
     }
 
-    /// Adds a stream, and resolves the meaning of its event classes.
-    #[cold]
-    fn meet(&mut self, event: &EventRef<'_>) -> Box<Stream> {
-        let (place, metadata) = (event.stream_index(), event.metadata());
-        let mut known = self.streams.iter().flatten().map(|stream| &stream.known);
-        let known = known.find(|known| Arc::ptr_eq(&known.metadata, metadata));
-        let known = known.cloned().unwrap_or_else(|| {
-            let tracer = Tracer::of(metadata);
-            Arc::new(Known {
-                metadata: Arc::clone(metadata),
-                classes: typed::classes(metadata, &tracer),
-                is_kymo: tracer.is_kymo,
-            })
-        });
-        if self.streams.len() <= place {
-            self.streams.resize(place + 1, None);
-        }
-        Box::new(Stream {
-            name: Arc::clone(event.stream()),
-            known,
-            cpu: None,
-            process: None,
-        })
-    }
-
     #[inline]
     fn event(&mut self, event: &EventRef<'_>) -> Taken {
         let Some(nanos) = event.nanos() else {
@@ -354,12 +312,9 @@ impl Machine {
         self.now = clamp(nanos);
         let place = event.stream_index();
         // Taken out to borrow it beside the machine: no event changes the meaning of events.
-        let stream = self.streams.get_mut(place).and_then(Option::take);
-        let mut stream = stream.unwrap_or_else(|| self.meet(event));
+        let mut stream = self.streams.take(event);
         let taken = self.take(&mut stream, event);
-        if let Some(cell) = self.streams.get_mut(place) {
-            *cell = Some(stream);
-        }
+        self.streams.put_back(place, stream);
         taken
     }
 
@@ -378,9 +333,9 @@ impl Machine {
         let number = class.cpu(event);
         self.cpu = number;
         if let (Some(pid), Some(tid)) = (class.pid(event), class.tid(event))
-            && stream.process != Some((pid, tid))
+            && stream.last.process != Some((pid, tid))
         {
-            stream.process = Some((pid, tid));
+            stream.last.process = Some((pid, tid));
             self.belongs(tid, pid, class.process_name(event));
         }
         if class.has_mapping()
@@ -394,11 +349,11 @@ impl Machine {
                 return Taken::Placeless;
             };
             // In most streams all events are of one CPU.
-            cpu = match stream.cpu {
+            cpu = match stream.last.cpu {
                 Some((of, place)) if of == number => place,
                 _ => {
                     let place = self.cpu_place(number);
-                    stream.cpu = Some((number, place));
+                    stream.last.cpu = Some((number, place));
                     place
                 }
             };
@@ -488,9 +443,8 @@ impl Machine {
         if !gap::records_activity(&problem.stream) {
             return Taken::Other;
         }
-        let mut streams = self.streams.iter().flatten();
-        let stream = streams.find(|stream| stream.name == problem.stream);
-        let cpu = stream.and_then(|stream| stream.cpu).map(|(cpu, _)| cpu);
+        let last = self.streams.last_of(&problem.stream);
+        let cpu = last.and_then(|last| last.cpu).map(|(cpu, _)| cpu);
         let number = self.losses;
         self.losses += 1;
         self.lose(number, cpu, &problem.stream, end);

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::change::{Change, Named};
 use crate::machine::{At, Machine};
 use crate::thread::ThreadId;
 
 /// Where a process has loaded a file with code.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mapping {
     /// The address.
     pub begin: u64,

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use kymo::vocabulary::ThreadState;
+use serde::{Deserialize, Serialize};
 
 use crate::call::CallId;
 
 /// A thread of the trace. A reused thread number gets a new id, and each CPU's thread 0 has its
 /// own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ThreadId(pub(crate) u32);
 
 impl ThreadId {
@@ -19,7 +20,7 @@ impl ThreadId {
 }
 
 /// The state of a thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Doing {
     /// Not known.
     #[default]
@@ -71,7 +72,7 @@ impl Doing {
 }
 
 /// The waker of a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Waker {
     /// Not known.
     Unknown,
@@ -86,7 +87,7 @@ pub enum Waker {
 const MAX_OPEN: usize = 64;
 
 /// A wait for a lock.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Wait {
     pub(crate) lock: u64,
     pub(crate) since: i64,
@@ -95,7 +96,7 @@ pub(crate) struct Wait {
 }
 
 /// The open operations of a thread, on any CPU.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Context {
     pub(crate) call: Option<(CallId, i64)>,
     /// The call that an exec has ended, until the next one begins: the trace may have its end too.
@@ -150,7 +151,7 @@ impl Context {
 }
 
 /// A thread, as far as the trace shows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Thread {
     /// Its number.
     pub tid: u64,
@@ -171,6 +172,7 @@ pub struct Thread {
     /// Time of its end in nanoseconds, if the trace has it.
     pub ended: Option<i64>,
     /// Its state by the last state dump.
+    #[serde(with = "crate::checkpoint::label")]
     pub dumped: Option<ThreadState>,
     /// Number of losses up to `since`: a further loss makes the state unknown, unless it runs.
     pub(crate) losses: Option<u64>,

@@ -81,12 +81,21 @@ pub fn play_to(lines: &str, end: Option<i64>) -> Played {
     let trace = Trace::open(made.finish()).unwrap();
     let map = trace.map();
     let (mut reader, mut machine) = (map.read(), Machine::new());
+    // Another one is kept as text between any two lines, and must see the same.
+    let mut kept = saved(&machine);
     let (mut all, mut taken) = (Vec::new(), Vec::new());
     for words in &lines {
-        taken.push(match words[1] {
-            "-" => by_hand(&mut machine, &words[2..]),
-            _ => machine.add(&reader.next().unwrap()),
-        });
+        let mut restored: Machine = serde_json::from_str(&kept).unwrap();
+        let item = (words[1] != "-").then(|| reader.next().unwrap());
+        taken.push(take(&mut machine, item.as_ref(), words));
+        assert_eq!(
+            take(&mut restored, item.as_ref(), words),
+            taken[taken.len() - 1]
+        );
+        assert_eq!(restored.changes(), machine.changes(), "{words:?}");
+        assert_eq!(restored.is_foreign(), machine.is_foreign());
+        assert_eq!(restored.live_state(), machine.live_state());
+        kept = saved(&restored);
         if words[1] != "-" && words[2] != "loses" {
             assert_eq!(
                 machine.now(),
@@ -103,6 +112,7 @@ pub fn play_to(lines: &str, end: Option<i64>) -> Played {
         );
     }
     assert!(reader.next().is_none());
+    assert_eq!(kept, saved(&machine));
     if let Some(end) = end {
         machine.finish(end);
         all.push(
@@ -117,6 +127,18 @@ pub fn play_to(lines: &str, end: Option<i64>) -> Played {
         changes: all,
         taken,
         machine,
+    }
+}
+
+fn saved(machine: &Machine) -> String {
+    serde_json::to_string(machine).unwrap()
+}
+
+/// Adds the item, or the one that these words describe.
+fn take(machine: &mut Machine, item: Option<&ItemRef<'_>>, words: &[&str]) -> Taken {
+    match item {
+        Some(item) => machine.add(item),
+        None => by_hand(machine, &words[2..]),
     }
 }
 

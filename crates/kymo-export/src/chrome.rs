@@ -14,10 +14,10 @@ use serde_json::{Value as Json, json};
 use kymo_profile::Profile;
 use kymo_text::{decimal, json_string, signed};
 
-use crate::cells::display;
+use crate::canvas::FileCanvas;
 use crate::profile::{chrome, timed};
-use crate::timeline::Note;
-use crate::timeline::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
+use kymo_text::display;
+use kymo_timeline::{Canvas, Flow, Label, Name, Note, Noted, Track, TrackId, TrackKind};
 
 #[derive(Debug)]
 struct Place {
@@ -333,7 +333,9 @@ impl<W: Write> Canvas for Chrome<W> {
         json_string(&mut self.text, place.map_or("", |place| &place.name));
         self.close()
     }
+}
 
+impl<W: Write> FileCanvas for Chrome<W> {
     fn samples(&mut self, profile: &Profile, base: i128) -> io::Result<()> {
         self.end_events();
         chrome::frames(profile, &mut self.text);

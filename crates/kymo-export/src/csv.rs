@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use kymo_ctf::EventRef;
 use kymo_text::{decimal, signed};
 
-use crate::cells::{Cells, Row, display};
-use crate::column::Column;
 use crate::folder;
+use kymo_rows::{Cells, Column, Row};
+use kymo_text::display;
 
 /// A line under construction. A missing value is empty, and an empty string is `""`.
 pub(crate) struct Line<'b> {

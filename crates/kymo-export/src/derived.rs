@@ -6,10 +6,9 @@ use kymo_ctf::ItemRef;
 use kymo_machine::{Machine, Named, Span, SpanKind, ThreadId, Waker};
 
 use crate::Error;
-use crate::cells::{Cells, Row};
-use crate::column::{Column, ColumnType};
 use crate::folder::Table;
 use crate::part::PartFile;
+use kymo_rows::{Cells, Column, ColumnType, Row};
 
 use ColumnType::{Signed, Text, Unsigned};
 

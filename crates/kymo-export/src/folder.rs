@@ -10,12 +10,11 @@ use std::sync::Arc;
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Metadata, TraceMap};
 use kymo_profile::Profile;
 
-use crate::cells::{Cells, Row};
-use crate::column::{Column, columns};
 use crate::csv::Line;
 use crate::derived::Derived;
 use crate::part::PartFile;
 use crate::{Error, Export};
+use kymo_rows::{Cells, Column, Row, columns};
 
 /// A file with the events of one kind.
 pub(crate) trait Table: Sized {

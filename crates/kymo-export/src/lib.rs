@@ -28,9 +28,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod cells;
+mod canvas;
 mod chrome;
-mod column;
 mod csv;
 mod derived;
 mod error;
@@ -42,7 +41,6 @@ mod part;
 mod perfetto;
 mod profile;
 mod proto;
-mod timeline;
 
 pub use error::Error;
 pub use flame_graph::{FlameGraph, difference};
@@ -54,12 +52,13 @@ use std::sync::Arc;
 
 use kymo_ctf::{Consequence, ItemRef, Reader, Trace, TraceMap};
 use kymo_profile::{Chains, Collector, Options, Profile, Unwind};
+use kymo_timeline::Timeline;
 
 pub use part::write_file;
 pub use profile::ProfileFormat;
 
+use crate::canvas::FileCanvas;
 use crate::part::PartFile;
-use crate::timeline::{Canvas, Timeline};
 
 /// A format to export to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +108,7 @@ struct Drawn<C> {
     file: PartFile,
 }
 
-impl<C: Canvas> Export for Drawn<C> {
+impl<C: FileCanvas> Export for Drawn<C> {
     fn add(&mut self, item: &ItemRef<'_>) -> Result<(), Error> {
         self.timeline
             .add(item)
@@ -124,7 +123,12 @@ impl<C: Canvas> Export for Drawn<C> {
 
     fn finish(self: Box<Self>, samples: Option<&Profile>) -> Result<(), Error> {
         let Drawn { timeline, file } = *self;
-        let done = timeline.finish(samples).map(drop);
+        let done = timeline.finish().and_then(|(mut canvas, base)| {
+            if let Some(profile) = samples {
+                canvas.samples(profile, base)?;
+            }
+            canvas.finish()
+        });
         done.map_err(Error::write(file.path()))?;
         file.complete()
     }
@@ -250,7 +254,7 @@ fn write(
 }
 
 /// A timeline in a file or on the standard output, drawn by what `canvas` makes of the writer.
-fn drawn<C: Canvas + 'static>(
+fn drawn<C: FileCanvas + 'static>(
     out: Option<&Path>,
     begin: Option<i128>,
     canvas: impl FnOnce(BufWriter<Box<dyn Write>>) -> C,

@@ -16,9 +16,8 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use kymo_ctf::EventRef;
 
-use crate::cells::{Cells, Row};
-use crate::column::{Column, ColumnType};
 use crate::folder;
+use kymo_rows::{Cells, Column, ColumnType, Row};
 
 /// Rows of a batch and of a row group. Memory per kind of event is at most a row group.
 const BATCH: usize = 1 << 13;

@@ -13,11 +13,11 @@ use std::io::{self, Write};
 
 use kymo_profile::Profile;
 
+use crate::canvas::FileCanvas;
 use crate::profile::perfetto::Packets;
 use crate::profile::timed;
 use crate::proto::Message;
-use crate::timeline::Note;
-use crate::timeline::{Canvas, Flow, Label, Name, Track, TrackId, TrackKind};
+use kymo_timeline::{Canvas, Flow, Label, Name, Note, Track, TrackId, TrackKind};
 
 const TRACE_PACKET: u32 = 1;
 
@@ -415,7 +415,9 @@ impl<W: Write> Canvas for Perfetto<W> {
     fn counter(&mut self, at: u64, track: TrackId, value: i64) -> io::Result<()> {
         self.event(at, event::COUNTER, track, &Content::Value(value))
     }
+}
 
+impl<W: Write> FileCanvas for Perfetto<W> {
     fn samples(&mut self, profile: &Profile, base: i128) -> io::Result<()> {
         let mut packets = Packets::new(profile);
         for timed in timed(profile, base) {

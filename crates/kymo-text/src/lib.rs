@@ -28,3 +28,9 @@ pub use number::{
     nine_digits, signed,
 };
 pub use string::{is_plain, json_string};
+/// Appends a value by its `Display`, where speed does not matter.
+pub fn display(to: &mut Vec<u8>, value: impl std::fmt::Display) {
+    use std::io::Write as _;
+    // Memory takes everything.
+    let _ = write!(to, "{value}");
+}

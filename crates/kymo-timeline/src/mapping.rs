@@ -9,19 +9,18 @@ use kymo::count::MAX_EVENTS;
 use kymo::vocabulary::LockKind;
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem, ValueRef};
 use kymo_machine::{CallId, Change, Doing, IrqLine, Machine, Named, Taken, ThreadId, Waker};
-use kymo_profile::Profile;
 
-use super::Note;
-use super::cpu::Cpu;
-use super::lock::Locks;
-use super::notes::Notes;
-use super::picture::{Group, Picture};
-use super::thread::{Here, Processes, Thread, label};
-use super::{Canvas, Flow, Label, Name, Noted, TID, TrackId, TrackKind};
+use crate::Note;
+use crate::cpu::Cpu;
+use crate::lock::Locks;
+use crate::notes::Notes;
+use crate::picture::{Group, Picture};
+use crate::thread::{Here, Processes, Thread, label};
+use crate::{Canvas, Flow, Label, Name, Noted, TID, TrackId, TrackKind};
 
 /// Draws a trace, item by item.
 #[derive(Debug)]
-pub(crate) struct Timeline<C> {
+pub struct Timeline<C> {
     machine: Machine,
     picture: Picture<C>,
     notes: Notes,
@@ -54,7 +53,7 @@ pub(crate) struct Timeline<C> {
 impl<C: Canvas> Timeline<C> {
     /// A timeline of a trace that begins at `begin`, in nanoseconds from the clock's origin, or
     /// with its first item, if the packets do not say.
-    pub(crate) fn new(begin: Option<i128>, canvas: C) -> Timeline<C> {
+    pub fn new(begin: Option<i128>, canvas: C) -> Timeline<C> {
         let mut timeline = Timeline {
             machine: Machine::new(),
             picture: Picture::new(canvas),
@@ -92,7 +91,11 @@ impl<C: Canvas> Timeline<C> {
         u64::try_from(nanos.saturating_sub(base).max(0)).unwrap_or(u64::MAX)
     }
 
-    pub(crate) fn add(&mut self, item: &ItemRef<'_>) -> io::Result<()> {
+    /// Draws the trace's next item.
+    ///
+    /// # Errors
+    /// Those of the canvas.
+    pub fn add(&mut self, item: &ItemRef<'_>) -> io::Result<()> {
         match item {
             ItemRef::Event(event) => {
                 if let Some(nanos) = event.nanos() {
@@ -110,20 +113,19 @@ impl<C: Canvas> Timeline<C> {
         }
     }
 
-    /// Ends all slices at the time of the last event, adds the samples, and gives the canvas.
-    pub(crate) fn finish(mut self, samples: Option<&Profile>) -> io::Result<C> {
+    /// Ends all slices at the time of the last event. Gives the canvas, and the timeline's origin in
+    /// nanoseconds from the clock's.
+    ///
+    /// # Errors
+    /// Those of the canvas.
+    pub fn finish(mut self) -> io::Result<(C, i128)> {
         for cpu in self.cpus.values_mut() {
             cpu.close(&mut self.picture)?;
         }
         for id in self.in_order() {
             self.with(id, Thread::close)?;
         }
-        if let Some(profile) = samples {
-            let base = self.base.unwrap_or(0);
-            self.picture.canvas.samples(profile, base)?;
-        }
-        self.picture.canvas.finish()?;
-        Ok(self.picture.canvas)
+        Ok((self.picture.canvas, self.base.unwrap_or(0)))
     }
 
     /// All threads, by number.
@@ -192,7 +194,10 @@ impl<C: Canvas> Timeline<C> {
     }
 
     /// Draws damage as a point with the error.
-    pub(crate) fn unreadable(&mut self, stream: &Arc<str>, says: String) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Those of the canvas.
+    pub fn unreadable(&mut self, stream: &Arc<str>, says: String) -> io::Result<()> {
         let now = self.picture.now;
         let notes = Noted::only(Name::new("", "error"), Note::Text(says.into()));
         self.draw_loss(stream, "damage", (now, now), &notes)
@@ -481,6 +486,10 @@ impl<C: Canvas> Timeline<C> {
         let Some(id) = self.thread_of(event, cpu) else {
             return Ok(false);
         };
+        if !C::HAS_NOTES {
+            self.with(id, |thread, here| act(thread, here, &[]))?;
+            return Ok(true);
+        }
         let shown = self.notes.of(event);
         let values = self.notes.read(&shown, event);
         let notes = shown.notes(&values, without);
@@ -640,11 +649,17 @@ impl<C: Canvas> Timeline<C> {
         cpu: Option<u64>,
     ) -> io::Result<()> {
         let shown = self.notes.of(event);
-        let values = self.notes.read(&shown, event);
         let label = Label {
             name: name.map_or(shown.name(event), |name| Name::new("event", name)),
+            ..Label::default()
+        };
+        if !C::HAS_NOTES {
+            return self.draw_point(event, cpu, &label);
+        }
+        let values = self.notes.read(&shown, event);
+        let label = Label {
             notes: &shown.notes(&values, None),
-            flow: Flow::None,
+            ..label
         };
         self.draw_point(event, cpu, &label)?;
         self.notes.give_back(values);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Flow;
+use crate::Flow;
 
 #[derive(Debug, Default)]
 struct Lock {
@@ -12,16 +12,16 @@ struct Lock {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Locks(HashMap<u64, Lock>);
+pub(crate) struct Locks(HashMap<u64, Lock>);
 
 impl Locks {
-    pub(super) fn wait(&mut self, lock: u64) {
+    pub(crate) fn wait(&mut self, lock: u64) {
         self.0.entry(lock).or_default().waiters += 1;
     }
 
     /// The flow that begins with a release; none if nobody waits, or if an earlier release's flow
     /// has not ended yet.
-    pub(super) fn release(&mut self, lock: u64, flow: impl FnOnce() -> u64) -> Flow {
+    pub(crate) fn release(&mut self, lock: u64, flow: impl FnOnce() -> u64) -> Flow {
         match self.0.get_mut(&lock) {
             Some(lock) if lock.waiters > 0 && lock.released.is_none() => {
                 let flow = flow();
@@ -33,7 +33,7 @@ impl Locks {
     }
 
     /// The flow that ends with the end of a wait.
-    pub(super) fn stop_waiting(&mut self, lock: u64) -> Flow {
+    pub(crate) fn stop_waiting(&mut self, lock: u64) -> Flow {
         let Some(state) = self.0.get_mut(&lock) else {
             return Flow::None;
         };

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::io;
 
-use super::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
+use crate::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
 
 /// The groups of tracks, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Group {
+pub(crate) enum Group {
     Cpus,
     Kernel,
     Threads,
@@ -28,17 +28,17 @@ impl Group {
 }
 
 #[derive(Debug)]
-pub(super) struct Picture<C> {
-    pub(super) canvas: C,
+pub(crate) struct Picture<C> {
+    pub(crate) canvas: C,
     /// The current time in nanoseconds.
-    pub(super) now: u64,
+    pub(crate) now: u64,
     tracks: u64,
     flows: u64,
     groups: HashMap<Group, TrackId>,
 }
 
 impl<C: Canvas> Picture<C> {
-    pub(super) fn new(canvas: C) -> Picture<C> {
+    pub(crate) fn new(canvas: C) -> Picture<C> {
         Picture {
             canvas,
             now: 0,
@@ -48,12 +48,12 @@ impl<C: Canvas> Picture<C> {
         }
     }
 
-    pub(super) fn new_flow(&mut self) -> u64 {
+    pub(crate) fn new_flow(&mut self) -> u64 {
         self.flows += 1;
         self.flows
     }
 
-    pub(super) fn track(
+    pub(crate) fn track(
         &mut self,
         parent: Option<TrackId>,
         kind: TrackKind,
@@ -72,7 +72,7 @@ impl<C: Canvas> Picture<C> {
     }
 
     /// The group's track, created on first use.
-    pub(super) fn group(&mut self, group: Group) -> io::Result<TrackId> {
+    pub(crate) fn group(&mut self, group: Group) -> io::Result<TrackId> {
         if let Some(&track) = self.groups.get(&group) {
             return Ok(track);
         }
@@ -81,7 +81,7 @@ impl<C: Canvas> Picture<C> {
         Ok(track)
     }
 
-    pub(super) fn in_group(
+    pub(crate) fn in_group(
         &mut self,
         group: Group,
         kind: TrackKind,
@@ -92,11 +92,11 @@ impl<C: Canvas> Picture<C> {
         self.track(Some(parent), kind, name, rank)
     }
 
-    pub(super) fn rename(&mut self, track: &Track<'_>) -> io::Result<()> {
+    pub(crate) fn rename(&mut self, track: &Track<'_>) -> io::Result<()> {
         self.canvas.track(track)
     }
 
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &mut self,
         track: TrackId,
         name: Name<'_>,
@@ -105,7 +105,7 @@ impl<C: Canvas> Picture<C> {
         self.begin_flow(track, name, notes, Flow::None)
     }
 
-    pub(super) fn begin_flow(
+    pub(crate) fn begin_flow(
         &mut self,
         track: TrackId,
         name: Name<'_>,
@@ -116,11 +116,11 @@ impl<C: Canvas> Picture<C> {
             .begin(self.now, track, &Label { name, notes, flow })
     }
 
-    pub(super) fn end(&mut self, track: TrackId) -> io::Result<()> {
+    pub(crate) fn end(&mut self, track: TrackId) -> io::Result<()> {
         self.end_flow(track, &[], Flow::None)
     }
 
-    pub(super) fn end_flow(
+    pub(crate) fn end_flow(
         &mut self,
         track: TrackId,
         notes: &[Noted<'_>],
@@ -137,11 +137,11 @@ impl<C: Canvas> Picture<C> {
         )
     }
 
-    pub(super) fn point(&mut self, track: TrackId, label: &Label<'_>) -> io::Result<()> {
+    pub(crate) fn point(&mut self, track: TrackId, label: &Label<'_>) -> io::Result<()> {
         self.canvas.point(self.now, track, label)
     }
 
-    pub(super) fn counter(&mut self, track: TrackId, value: i64) -> io::Result<()> {
+    pub(crate) fn counter(&mut self, track: TrackId, value: i64) -> io::Result<()> {
         self.canvas.counter(self.now, track, value)
     }
 }

@@ -4,7 +4,6 @@
 //! same place in every record: such a row is a load for each cell. Other records are visited.
 
 use std::borrow::Cow;
-use std::io::Write as _;
 use std::sync::Arc;
 
 use kymo_ctf::{
@@ -15,17 +14,22 @@ use kymo_ctf::{
 use kymo_text::{decimal, decimals, json_string, signed};
 
 /// Takes the cells of a row, one call each.
-pub(crate) trait Cells {
+pub trait Cells {
+    /// An integer from 0 on.
     fn unsigned(&mut self, value: u64);
+    /// An integer that may be negative.
     fn signed(&mut self, value: i64);
+    /// A floating-point number.
     fn float(&mut self, value: f64);
+    /// A text.
     fn text(&mut self, value: &str);
+    /// No value.
     fn missing(&mut self);
 }
 
 /// Where an event class has its cells.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub struct Row {
     /// Of all members of the contexts and of the event, in their order: whether it has a cell.
     has_cell: Vec<bool>,
     /// The cells, if all of them are integers at fixed places.
@@ -65,7 +69,7 @@ pub(crate) fn parts<'a>(
 }
 
 /// Whether a member is only the length of another one.
-pub(crate) fn is_length(name: &str, members: &[Member]) -> bool {
+pub fn is_length(name: &str, members: &[Member]) -> bool {
     let of = name
         .strip_prefix('_')
         .and_then(|name| name.strip_suffix("_length"));
@@ -74,7 +78,7 @@ pub(crate) fn is_length(name: &str, members: &[Member]) -> bool {
 
 impl Row {
     /// Without fields, for tables whose rows are no events.
-    pub(crate) fn empty() -> Row {
+    pub fn empty() -> Row {
         Row {
             has_cell: Vec::new(),
             fixed: None,
@@ -82,11 +86,7 @@ impl Row {
     }
 
     /// With the fields of these parts, but for those that are only the length of another one.
-    pub(crate) fn new(
-        stream: &StreamClass,
-        class: &EventClass,
-        has_part: impl Fn(Scope) -> bool,
-    ) -> Row {
+    pub fn new(stream: &StreamClass, class: &EventClass, has_part: impl Fn(Scope) -> bool) -> Row {
         let (mut has_cell, mut fixed) = (Vec::new(), Some(Vec::new()));
         for (scope, part) in parts(stream, class) {
             for (index, member) in part.members.iter().enumerate() {
@@ -109,7 +109,7 @@ impl Row {
 
     /// Gives the cells of an event of this class. `json` is a buffer.
     #[inline]
-    pub(crate) fn write(&self, event: &EventRef<'_>, json: &mut Vec<u8>, to: &mut impl Cells) {
+    pub fn write(&self, event: &EventRef<'_>, json: &mut Vec<u8>, to: &mut impl Cells) {
         match &self.fixed {
             Some(fixed) => fixed.iter().for_each(|cell| cell.write(event, to)),
             None => {
@@ -403,11 +403,6 @@ impl<C: Cells> CellWriter<'_, C> {
 fn join(flags: &[&Arc<str>]) -> String {
     let flags: Vec<&str> = flags.iter().map(|flag| &***flag).collect();
     flags.join("|")
-}
-
-/// Writes a number with `write!` where speed does not matter.
-pub(crate) fn display(to: &mut Vec<u8>, value: impl std::fmt::Display) {
-    let _ = write!(to, "{value}");
 }
 
 #[cfg(test)]

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use kymo_ctf::{Base, EventClass, EventRef, FieldClass, Member, Scope};
 use rustc_hash::FxHashMap;
 
-use super::Note;
-use super::{FREE, Name, Noted};
-use crate::cells::{Cells, Row, is_length};
+use crate::Note;
+use crate::{FREE, Name, Noted};
+use kymo_rows::{Cells, Row, is_length};
 
 /// What is shown of a class of events.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(crate) struct Shown {
     /// The number of the event's name; those of its fields are behind it.
     number: usize,
     row: Row,
@@ -38,7 +38,7 @@ enum Kind {
 
 /// What is shown of each class of events that was met.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(crate) struct Notes {
     classes: FxHashMap<usize, Rc<Shown>>,
     /// Numbers that names have so far.
     numbers: usize,
@@ -46,7 +46,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn of(&mut self, event: &EventRef<'_>) -> Rc<Shown> {
+    pub(crate) fn of(&mut self, event: &EventRef<'_>) -> Rc<Shown> {
         let class: &Arc<EventClass> = event.class();
         let shown = self.classes.entry(Arc::as_ptr(class).addr());
         Rc::clone(shown.or_insert_with(|| {
@@ -58,7 +58,7 @@ impl Notes {
 
     /// The values of an event of this class. They are given back, so that their memory is taken
     /// once.
-    pub(super) fn read(&mut self, shown: &Shown, event: &EventRef<'_>) -> Values {
+    pub(crate) fn read(&mut self, shown: &Shown, event: &EventRef<'_>) -> Values {
         let mut values = std::mem::take(&mut self.values);
         values.list.clear();
         values.text.clear();
@@ -68,14 +68,14 @@ impl Notes {
         values
     }
 
-    pub(super) fn give_back(&mut self, values: Values) {
+    pub(crate) fn give_back(&mut self, values: Values) {
         self.values = values;
     }
 }
 
 /// The values of an event's fields.
 #[derive(Debug, Default)]
-pub(super) struct Values {
+pub(crate) struct Values {
     list: Vec<Value>,
     /// The texts, one behind another.
     text: String,
@@ -144,13 +144,13 @@ impl Shown {
         }
     }
 
-    pub(super) fn name<'e>(&self, event: &EventRef<'e>) -> Name<'e> {
+    pub(crate) fn name<'e>(&self, event: &EventRef<'e>) -> Name<'e> {
         Name::known(self.number, "event", event.name())
     }
 
     /// The fields of an event that say something of their own: not the length of another field, nor
     /// that a text was not cut.
-    pub(super) fn notes<'n>(&'n self, values: &'n Values, without: Option<&str>) -> Vec<Noted<'n>> {
+    pub(crate) fn notes<'n>(&'n self, values: &'n Values, without: Option<&str>) -> Vec<Noted<'n>> {
         let mut notes = Vec::with_capacity(self.fields.len());
         let numbers = self.number + 1..;
         for ((field, value), number) in self.fields.iter().zip(&values.list).zip(numbers) {

@@ -1,4 +1,7 @@
-//! Timelines: tracks with slices, points and counters, for any file format.
+//! Timelines: tracks with slices, points and counters, for any file format and viewer.
+//!
+//! A [`Timeline`] takes the items of a trace and draws what they mean on a [`Canvas`], such as a file
+//! for Perfetto.
 //!
 //! | events | track | drawn as |
 //! | --- | --- | --- |
@@ -28,6 +31,9 @@
 //!   does not run on another CPU.
 //! - Memory grows with threads, CPUs, processes, locks and names, not with events.
 
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
 mod cpu;
 mod lock;
 mod mapping;
@@ -35,66 +41,82 @@ mod notes;
 mod picture;
 mod thread;
 
-pub(crate) use mapping::Timeline;
+pub use mapping::Timeline;
 
 use std::borrow::Cow;
 use std::io;
 
-use kymo_profile::Profile;
 /// A track's number; consecutive from 1.
-pub(crate) type TrackId = u64;
+pub type TrackId = u64;
 
 /// The kind of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TrackKind {
+pub enum TrackKind {
     /// A group, which only contains other tracks.
     Group,
     /// For slices and points.
     Lane,
     /// A lane that viewers merge with its siblings of the same name.
     OneOfSeveral,
+    /// A process, whose threads are inside it.
     Process {
+        /// Its number.
         pid: u64,
     },
+    /// A thread of a process.
     Thread {
+        /// Number of the process.
         pid: u64,
+        /// Number of the thread.
         tid: u64,
     },
+    /// For values over time.
     Counter,
 }
 
 /// A track, as passed to a [`Canvas`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Track<'a> {
-    pub(crate) id: TrackId,
-    pub(crate) parent: Option<TrackId>,
-    pub(crate) kind: TrackKind,
-    pub(crate) name: &'a str,
+pub struct Track<'a> {
+    /// Its number.
+    pub id: TrackId,
+    /// The track that contains it.
+    pub parent: Option<TrackId>,
+    /// Its kind.
+    pub kind: TrackKind,
+    /// Its title.
+    pub name: &'a str,
     /// Its position in its group.
-    pub(crate) rank: u64,
+    pub rank: u64,
 }
 
 /// An end of an arrow between slices or points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Flow {
+pub enum Flow {
+    /// No arrow.
     #[default]
     None,
+    /// The arrow of this number begins here.
     Begins(u64),
+    /// The arrow of this number ends here.
     Ends(u64),
 }
 
 /// The name of a slice, a point or a note.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Name<'a> {
-    pub(crate) category: &'static str,
-    pub(crate) text: &'a str,
+pub struct Name<'a> {
+    /// What kind of thing it names: `sched`, `irq`, `syscall`, `lock`, `span`, `lost` or `event`;
+    /// empty for notes.
+    pub category: &'static str,
+    /// The name.
+    pub text: &'a str,
     /// Unique number under which the canvas may cache the name; 0 for none. Only names from the
     /// metadata or this program have one: threads' and locks' may be as many as events.
-    pub(crate) number: usize,
+    pub number: usize,
 }
 
 impl<'a> Name<'a> {
-    pub(crate) fn new(category: &'static str, text: &'a str) -> Name<'a> {
+    /// A name without a number.
+    pub fn new(category: &'static str, text: &'a str) -> Name<'a> {
         Name {
             category,
             text,
@@ -119,22 +141,28 @@ const FREE: usize = 4;
 
 /// A field's value without structure.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Note<'a> {
+pub enum Note<'a> {
+    /// A number from 0 on.
     Unsigned(u64),
     /// A number that is best shown in hexadecimal.
     Address(u64),
+    /// A number that may be negative.
     Signed(i64),
+    /// A floating-point number.
     Float(f64),
+    /// A text, or a compound value as JSON.
     Text(Cow<'a, str>),
 }
 
 /// A named value that viewers show with a slice or a point.
 #[derive(Debug)]
-pub(crate) struct Noted<'a> {
-    pub(crate) name: Name<'a>,
+pub struct Noted<'a> {
+    /// Its name.
+    pub name: Name<'a>,
     /// Its rank by name among the notes of its label.
-    pub(crate) rank: usize,
-    pub(crate) note: Note<'a>,
+    pub rank: usize,
+    /// The value.
+    pub note: Note<'a>,
 }
 
 impl<'a> Noted<'a> {
@@ -150,29 +178,33 @@ impl<'a> Noted<'a> {
 
 /// The name, notes and flow of a slice or a point.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Label<'a> {
-    pub(crate) name: Name<'a>,
-    pub(crate) notes: &'a [Noted<'a>],
-    pub(crate) flow: Flow,
+pub struct Label<'a> {
+    /// The name.
+    pub name: Name<'a>,
+    /// The values beside it.
+    pub notes: &'a [Noted<'a>],
+    /// The arrow that begins or ends there.
+    pub flow: Flow,
 }
 
 /// Something that draws a timeline. Times are in nanoseconds and never decrease, except on tracks
 /// of losses.
-pub(crate) trait Canvas {
+pub trait Canvas {
     /// The last time, in nanoseconds, that readers of the format hold exactly. A trace that begins
     /// later is drawn from its beginning on.
     const EXACT: u64 = u64::MAX;
+    /// Whether it shows notes. If not, labels have none.
+    const HAS_NOTES: bool = true;
     /// Notes the timeline's origin, if it is not the clock's: nanoseconds from that one.
     fn origin(&mut self, _: i128) {}
     /// Adds a track, or renames the one with its number.
     fn track(&mut self, track: &Track<'_>) -> io::Result<()>;
+    /// Begins a slice.
     fn begin(&mut self, at: u64, track: TrackId, label: &Label<'_>) -> io::Result<()>;
+    /// Ends the innermost open slice of a track.
     fn end(&mut self, at: u64, track: TrackId, label: &Label<'_>) -> io::Result<()>;
+    /// Draws a point.
     fn point(&mut self, at: u64, track: TrackId, label: &Label<'_>) -> io::Result<()>;
+    /// Draws that a counter has this value from now on.
     fn counter(&mut self, at: u64, track: TrackId, value: i64) -> io::Result<()>;
-    /// Adds samples, behind everything else. `base` is the timeline's origin in nanoseconds from
-    /// the clock's.
-    fn samples(&mut self, profile: &Profile, base: i128) -> io::Result<()>;
-    /// Ends the timeline.
-    fn finish(&mut self) -> io::Result<()>;
 }

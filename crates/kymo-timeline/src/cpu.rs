@@ -4,12 +4,12 @@ use std::io;
 
 use kymo_machine::IrqLine;
 
-use super::Note;
-use super::picture::{Group, Picture};
-use super::{Canvas, IRQ, Name, Noted, SCHEDULER, TID, TrackId, TrackKind};
+use crate::Note;
+use crate::picture::{Group, Picture};
+use crate::{Canvas, IRQ, Name, Noted, SCHEDULER, TID, TrackId, TrackKind};
 
 #[derive(Debug, Default)]
-pub(super) struct Cpu {
+pub(crate) struct Cpu {
     number: u64,
     running: Option<TrackId>,
     is_open: bool,
@@ -38,7 +38,7 @@ macro_rules! track {
 }
 
 impl Cpu {
-    pub(super) fn new(number: u64) -> Cpu {
+    pub(crate) fn new(number: u64) -> Cpu {
         Cpu {
             number,
             ..Cpu::default()
@@ -46,7 +46,7 @@ impl Cpu {
     }
 
     /// The thread of this number and name begins to run.
-    pub(super) fn run<C: Canvas>(
+    pub(crate) fn run<C: Canvas>(
         &mut self,
         picture: &mut Picture<C>,
         tid: u64,
@@ -60,14 +60,14 @@ impl Cpu {
     }
 
     /// Ends the slice of the running thread.
-    pub(super) fn leave<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
+    pub(crate) fn leave<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
         match (std::mem::take(&mut self.is_open), self.running) {
             (true, Some(track)) => picture.end(track),
             _ => Ok(()),
         }
     }
 
-    pub(super) fn enter_irq<C: Canvas>(
+    pub(crate) fn enter_irq<C: Canvas>(
         &mut self,
         picture: &mut Picture<C>,
         line: IrqLine,
@@ -85,7 +85,7 @@ impl Cpu {
     }
 
     /// Ends the innermost handler.
-    pub(super) fn exit_irq<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
+    pub(crate) fn exit_irq<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
         match (self.handlers.checked_sub(1), self.interrupts) {
             (Some(left), Some(track)) => {
                 self.handlers = left;
@@ -95,14 +95,14 @@ impl Cpu {
         }
     }
 
-    pub(super) fn end_handlers<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
+    pub(crate) fn end_handlers<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
         while self.handlers > 0 {
             self.exit_irq(picture)?;
         }
         Ok(())
     }
 
-    pub(super) fn schedule<C: Canvas>(
+    pub(crate) fn schedule<C: Canvas>(
         &mut self,
         picture: &mut Picture<C>,
         begins: bool,
@@ -118,7 +118,7 @@ impl Cpu {
         }
     }
 
-    pub(super) fn interrupts<C: Canvas>(
+    pub(crate) fn interrupts<C: Canvas>(
         &mut self,
         picture: &mut Picture<C>,
     ) -> io::Result<TrackId> {
@@ -126,12 +126,12 @@ impl Cpu {
     }
 
     /// The track for points that belong to no thread.
-    pub(super) fn events<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<TrackId> {
+    pub(crate) fn events<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<TrackId> {
         Ok(track!(self, picture, events, Kernel, " events", 2))
     }
 
     /// Ends all open slices.
-    pub(super) fn close<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
+    pub(crate) fn close<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
         self.end_handlers(picture)?;
         if let (true, Some(track)) = (std::mem::take(&mut self.is_scheduling), self.scheduler) {
             picture.end(track)?;

@@ -6,21 +6,21 @@ use std::io;
 
 use kymo_machine::{CallId, CallKey, Doing, Machine, ThreadId};
 
-use super::Note;
-use super::lock::Locks;
-use super::picture::{Group, Picture};
-use super::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
+use crate::Note;
+use crate::lock::Locks;
+use crate::picture::{Group, Picture};
+use crate::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
 
 /// Most open slices on a thread's tracks: more than any kernel nests.
 const MAX_OPEN: usize = 1000;
 
 /// The tracks of processes, by number.
 #[derive(Debug, Default)]
-pub(super) struct Processes(HashMap<u64, TrackId>);
+pub(crate) struct Processes(HashMap<u64, TrackId>);
 
 impl Processes {
     /// Renames the process's track, if it has one.
-    pub(super) fn rename<C: Canvas>(
+    pub(crate) fn rename<C: Canvas>(
         &mut self,
         picture: &mut Picture<C>,
         pid: u64,
@@ -67,9 +67,9 @@ struct Home {
 
 /// A thread's tracks and open slices.
 #[derive(Debug, Default)]
-pub(super) struct Thread {
+pub(crate) struct Thread {
     /// Its process by an event's context, if nothing else names it.
-    pub(super) pid: Option<u64>,
+    pub(crate) pid: Option<u64>,
     home: Option<Home>,
     state: Option<TrackId>,
     /// Whether a slice of its state is open.
@@ -106,12 +106,12 @@ macro_rules! track {
 }
 
 /// The context for drawing a thread.
-pub(super) struct Here<'a, C> {
-    pub(super) picture: &'a mut Picture<C>,
-    pub(super) processes: &'a mut Processes,
-    pub(super) locks: &'a mut Locks,
-    pub(super) machine: &'a Machine,
-    pub(super) id: ThreadId,
+pub(crate) struct Here<'a, C> {
+    pub(crate) picture: &'a mut Picture<C>,
+    pub(crate) processes: &'a mut Processes,
+    pub(crate) locks: &'a mut Locks,
+    pub(crate) machine: &'a Machine,
+    pub(crate) id: ThreadId,
 }
 
 impl<C> Here<'_, C> {
@@ -138,7 +138,7 @@ fn call_name(machine: &Machine, call: CallId) -> Cow<'_, str> {
 }
 
 /// The thread's name, or its number.
-pub(super) fn label(machine: &Machine, id: ThreadId) -> Cow<'_, str> {
+pub(crate) fn label(machine: &Machine, id: ThreadId) -> Cow<'_, str> {
     let Some(thread) = machine.thread(id) else {
         return Cow::Borrowed("thread");
     };
@@ -183,7 +183,7 @@ impl Thread {
     }
 
     /// Renames its track, if it has one.
-    pub(super) fn rename<C: Canvas>(&mut self, here: &mut Here<'_, C>) -> io::Result<()> {
+    pub(crate) fn rename<C: Canvas>(&mut self, here: &mut Here<'_, C>) -> io::Result<()> {
         let Some(Home { id, parent, kind }) = self.home else {
             return Ok(());
         };
@@ -197,7 +197,7 @@ impl Thread {
     }
 
     /// Ends the slice of its state and begins one of the new state, at which `flow` ends.
-    pub(super) fn now_does<C: Canvas>(
+    pub(crate) fn now_does<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
         doing: Doing,
@@ -220,7 +220,7 @@ impl Thread {
         here.picture.begin_flow(track, name, &[], flow)
     }
 
-    pub(super) fn enter_call<C: Canvas>(
+    pub(crate) fn enter_call<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
         call: CallId,
@@ -236,7 +236,7 @@ impl Thread {
     }
 
     /// Ends the open call, if any.
-    pub(super) fn end_call<C: Canvas>(
+    pub(crate) fn end_call<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
         notes: &[Noted<'_>],
@@ -247,7 +247,7 @@ impl Thread {
         }
     }
 
-    pub(super) fn wait<C: Canvas>(
+    pub(crate) fn wait<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
         lock: u64,
@@ -262,7 +262,7 @@ impl Thread {
     }
 
     /// Ends the wait for this lock, if any.
-    pub(super) fn end_wait_for<C: Canvas>(
+    pub(crate) fn end_wait_for<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
         lock: u64,
@@ -282,7 +282,7 @@ impl Thread {
         here.picture.end_flow(track, &[], flow)
     }
 
-    pub(super) fn hold<C: Canvas>(
+    pub(crate) fn hold<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
         lock: u64,
@@ -311,7 +311,7 @@ impl Thread {
     }
 
     /// Ends the slice of a lock; if it has none, draws a point with the flow instead.
-    pub(super) fn release<C: Canvas>(
+    pub(crate) fn release<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
         lock: u64,
@@ -335,7 +335,7 @@ impl Thread {
         )
     }
 
-    pub(super) fn begin_span<C: Canvas>(
+    pub(crate) fn begin_span<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
         id: u64,
@@ -351,7 +351,7 @@ impl Thread {
     }
 
     /// Ends the span and those open inside it, if it is open.
-    pub(super) fn end_span<C: Canvas>(
+    pub(crate) fn end_span<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
         id: u64,
@@ -372,7 +372,7 @@ impl Thread {
         Ok(())
     }
 
-    pub(super) fn priority<C: Canvas>(
+    pub(crate) fn priority<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
         prio: i64,
@@ -384,7 +384,7 @@ impl Thread {
         here.picture.counter(track, prio)
     }
 
-    pub(super) fn point<C: Canvas>(
+    pub(crate) fn point<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
         label: &Label<'_>,
@@ -394,7 +394,7 @@ impl Thread {
     }
 
     /// Ends all open slices.
-    pub(super) fn close<C: Canvas>(&mut self, here: &mut Here<'_, C>) -> io::Result<()> {
+    pub(crate) fn close<C: Canvas>(&mut self, here: &mut Here<'_, C>) -> io::Result<()> {
         self.end_spans(here, 0)?;
         for (_, place) in std::mem::take(&mut self.held) {
             if let Some(&track) = self.holds.get(place) {

@@ -8,26 +8,29 @@ use crate::cells::{is_length, parts};
 
 /// The type of a column's values. Any value may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ColumnType {
+pub enum ColumnType {
+    /// Integers from 0 to 2^64 - 1.
     Unsigned,
+    /// Integers from -2^63 to 2^63 - 1.
     Signed,
+    /// Floating-point numbers of 64 bits.
     Float,
+    /// Texts.
     Text,
 }
 
+/// A column of a table.
 #[derive(Clone, Debug)]
-pub(crate) struct Column {
-    pub(crate) name: String,
-    #[cfg_attr(
-        not(feature = "parquet"),
-        allow(dead_code, reason = "CSV has no types")
-    )]
-    pub(crate) holds: ColumnType,
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// The type of its values.
+    pub holds: ColumnType,
 }
 
 /// The columns of an event class: times, CPU and stream, fields of contexts as `context.NAME`, and
 /// the event's fields by name. A duplicate name gets a number.
-pub(crate) fn columns(stream: &StreamClass, class: &EventClass) -> Vec<Column> {
+pub fn columns(stream: &StreamClass, class: &EventClass) -> Vec<Column> {
     use ColumnType::{Signed, Text, Unsigned};
     let first = [
         ("time_ns", Signed),

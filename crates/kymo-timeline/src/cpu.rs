@@ -3,12 +3,13 @@
 use std::io;
 
 use kymo_machine::IrqLine;
+use serde::{Deserialize, Serialize};
 
 use crate::Note;
 use crate::picture::{Group, Picture};
 use crate::{Canvas, IRQ, Name, Noted, SCHEDULER, TID, TrackId, TrackKind};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Cpu {
     number: u64,
     running: Option<TrackId>,

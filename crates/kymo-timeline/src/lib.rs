@@ -46,11 +46,13 @@ pub use mapping::Timeline;
 use std::borrow::Cow;
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 /// A track's number; consecutive from 1.
 pub type TrackId = u64;
 
 /// The kind of a track.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TrackKind {
     /// A group, which only contains other tracks.
     Group,

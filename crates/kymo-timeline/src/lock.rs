@@ -1,18 +1,19 @@
 //! Locks: the flows from releases to the waits that they end.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::Flow;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Lock {
     waiters: u32,
     /// The flow of a release that has not ended a wait yet.
     released: Option<u64>,
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Locks(HashMap<u64, Lock>);
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Locks(FxHashMap<u64, Lock>);
 
 impl Locks {
     pub(crate) fn wait(&mut self, lock: u64) {

@@ -1,7 +1,7 @@
 //! The mapping of the machine's changes to the picture.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -9,6 +9,8 @@ use kymo::count::MAX_EVENTS;
 use kymo::vocabulary::LockKind;
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem, ValueRef};
 use kymo_machine::{CallId, Change, Doing, IrqLine, Machine, Named, Taken, ThreadId, Waker};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::Note;
 use crate::cpu::Cpu;
@@ -18,30 +20,52 @@ use crate::picture::{Group, Picture};
 use crate::thread::{Here, Processes, Thread, label};
 use crate::{Canvas, Flow, Label, Name, Noted, TID, TrackId, TrackKind};
 
+/// What is drawn as a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+enum Lost {
+    Events,
+    Packets,
+    Damage,
+}
+
+impl Lost {
+    fn label(self) -> &'static str {
+        match self {
+            Lost::Events => "events",
+            Lost::Packets => "packets",
+            Lost::Damage => "damage",
+        }
+    }
+}
+
 /// Draws a trace, item by item.
-#[derive(Debug)]
+///
+/// One that was serialized, with its canvas, and restored draws the rest of the trace as the
+/// original does: it is a checkpoint. Its form may change with each version of this crate.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Timeline<C> {
     machine: Machine,
     picture: Picture<C>,
+    #[serde(skip)]
     notes: Notes,
     locks: Locks,
     processes: Processes,
     /// By [`ThreadId::index`].
     threads: Vec<Thread>,
     cpus: BTreeMap<u64, Cpu>,
-    counters: HashMap<u64, TrackId>,
+    counters: FxHashMap<u64, TrackId>,
     /// The frames in use, and their number.
     frames: Option<(TrackId, i64)>,
     /// Tracks of the lengths of run queues, by CPU.
-    run_queues: HashMap<Option<u64>, TrackId>,
+    run_queues: FxHashMap<Option<u64>, TrackId>,
     /// The kernel's own counters, by number and CPU.
-    own_counters: HashMap<(u64, u64), TrackId>,
+    own_counters: FxHashMap<(u64, u64), TrackId>,
     /// What groups of counted events stand at, by place in the group, name and CPU.
-    group_counts: HashMap<(usize, Option<Arc<str>>, u64), TrackId>,
+    group_counts: FxHashMap<(usize, Option<Arc<str>>, u64), TrackId>,
     /// Tracks for points of streams without a CPU.
-    streams: HashMap<Arc<str>, TrackId>,
+    streams: FxHashMap<Arc<str>, TrackId>,
     /// Tracks of losses by stream and kind, with the end of the last loss.
-    lost: HashMap<(Arc<str>, &'static str), (TrackId, u64)>,
+    lost: FxHashMap<(Arc<str>, Lost), (TrackId, u64)>,
     /// The thread that the current event woke, and the flow that ends at its runnable slice.
     woken: Option<(ThreadId, u64)>,
     /// Origin of the timeline, from the clock's origin: the trace's beginning if that is earlier,
@@ -62,13 +86,13 @@ impl<C: Canvas> Timeline<C> {
             processes: Processes::default(),
             threads: Vec::new(),
             cpus: BTreeMap::new(),
-            counters: HashMap::new(),
+            counters: FxHashMap::default(),
             frames: None,
-            run_queues: HashMap::new(),
-            own_counters: HashMap::new(),
-            group_counts: HashMap::new(),
-            streams: HashMap::new(),
-            lost: HashMap::new(),
+            run_queues: FxHashMap::default(),
+            own_counters: FxHashMap::default(),
+            group_counts: FxHashMap::default(),
+            streams: FxHashMap::default(),
+            lost: FxHashMap::default(),
             woken: None,
             base: None,
         };
@@ -76,6 +100,32 @@ impl<C: Canvas> Timeline<C> {
             timeline.time(begin);
         }
         timeline
+    }
+
+    /// The canvas.
+    pub fn canvas(&self) -> &C {
+        &self.picture.canvas
+    }
+
+    /// The canvas.
+    pub fn canvas_mut(&mut self) -> &mut C {
+        &mut self.picture.canvas
+    }
+
+    /// Its origin in nanoseconds from the clock's, if it has drawn anything.
+    pub fn origin(&self) -> Option<i128> {
+        self.base
+    }
+
+    /// The model of the machine after the last item.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// A point in time of the timeline, in nanoseconds from its origin, of one in nanoseconds from the
+    /// clock's. The first that is asked for may decide the origin.
+    pub fn time_of(&mut self, nanos: i128) -> u64 {
+        self.time(nanos)
     }
 
     fn time(&mut self, nanos: i128) -> u64 {
@@ -173,8 +223,8 @@ impl<C: Canvas> Timeline<C> {
 
     fn loss(&mut self, loss: &Loss, item: &ItemRef<'_>) -> io::Result<()> {
         let kind = match loss.kind {
-            LossKind::Events => "events",
-            LossKind::Packets => "packets",
+            LossKind::Events => Lost::Events,
+            LossKind::Packets => Lost::Packets,
         };
         let begin = loss
             .begin_nanos
@@ -200,14 +250,14 @@ impl<C: Canvas> Timeline<C> {
     pub fn unreadable(&mut self, stream: &Arc<str>, says: String) -> io::Result<()> {
         let now = self.picture.now;
         let notes = Noted::only(Name::new("", "error"), Note::Text(says.into()));
-        self.draw_loss(stream, "damage", (now, now), &notes)
+        self.draw_loss(stream, Lost::Damage, (now, now), &notes)
     }
 
     /// Draws a loss. Losses of one stream overlap only by rounding.
     fn draw_loss(
         &mut self,
         stream: &Arc<str>,
-        kind: &'static str,
+        kind: Lost,
         (begin, end): (u64, u64),
         notes: &[Noted<'_>],
     ) -> io::Result<()> {
@@ -219,7 +269,7 @@ impl<C: Canvas> Timeline<C> {
                 let track = self.picture.in_group(
                     Group::Lost,
                     TrackKind::Lane,
-                    &format!("{stream} {kind}"),
+                    &format!("{stream} {}", kind.label()),
                     rank,
                 )?;
                 (track, 0)
@@ -228,7 +278,7 @@ impl<C: Canvas> Timeline<C> {
         let begin = begin.max(last);
         let end = end.max(begin);
         self.lost.insert(key, (track, end));
-        let name = format!("lost {kind}");
+        let name = format!("lost {}", kind.label());
         let label = Label {
             name: Name::new("lost", &name),
             notes,

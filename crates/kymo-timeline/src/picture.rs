@@ -1,12 +1,14 @@
 //! The state of the drawing: numbers of tracks and flows, and the time.
 
-use std::collections::HashMap;
 use std::io;
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
 
 /// The groups of tracks, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Group {
     Cpus,
     Kernel,
@@ -27,14 +29,14 @@ impl Group {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Picture<C> {
     pub(crate) canvas: C,
     /// The current time in nanoseconds.
     pub(crate) now: u64,
     tracks: u64,
     flows: u64,
-    groups: HashMap<Group, TrackId>,
+    groups: FxHashMap<Group, TrackId>,
 }
 
 impl<C: Canvas> Picture<C> {
@@ -44,7 +46,7 @@ impl<C: Canvas> Picture<C> {
             now: 0,
             tracks: 0,
             flows: 0,
-            groups: HashMap::new(),
+            groups: FxHashMap::default(),
         }
     }
 

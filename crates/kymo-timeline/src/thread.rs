@@ -1,10 +1,11 @@
 //! One thread's tracks.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::io;
 
 use kymo_machine::{CallId, CallKey, Doing, Machine, ThreadId};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::Note;
 use crate::lock::Locks;
@@ -15,8 +16,8 @@ use crate::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
 const MAX_OPEN: usize = 1000;
 
 /// The tracks of processes, by number.
-#[derive(Debug, Default)]
-pub(crate) struct Processes(HashMap<u64, TrackId>);
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Processes(FxHashMap<u64, TrackId>);
 
 impl Processes {
     /// Renames the process's track, if it has one.
@@ -58,7 +59,7 @@ impl Processes {
 }
 
 /// The thread's own track, as passed to the canvas.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Home {
     id: TrackId,
     parent: TrackId,
@@ -66,7 +67,7 @@ struct Home {
 }
 
 /// A thread's tracks and open slices.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Thread {
     /// Its process by an event's context, if nothing else names it.
     pub(crate) pid: Option<u64>,

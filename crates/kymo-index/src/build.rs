@@ -1,0 +1,196 @@
+//! Makes an index in one pass over the trace.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kymo_ctf::{ItemRef, TraceMap};
+use kymo_timeline::Timeline;
+
+use crate::code;
+use crate::collector::Collector;
+use crate::error::Error;
+use crate::file::{Chunk, Place, Table, Writer, to_bytes};
+use crate::key::Key;
+use crate::part::Part;
+use crate::registry::Registry;
+
+/// How many parts of a level one of the next level stands for.
+pub(crate) const FANOUT: usize = 4;
+
+/// How an index is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Events between two checkpoints, at least. What is asked in detail is read again from one: few
+    /// make the index larger, many make that slower.
+    pub chunk_events: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            chunk_events: 1 << 17,
+        }
+    }
+}
+
+/// The parts of the pyramid, as they are finished.
+#[derive(Debug)]
+struct Pyramid {
+    writer: Writer,
+    levels: Vec<Vec<Place>>,
+    /// Those of each level for which no part of the next one stands yet, as one.
+    pending: Vec<(usize, Part)>,
+    bytes: Vec<u8>,
+}
+
+impl Pyramid {
+    /// Adds the next part of a level, reduced to this level's resolution.
+    fn add(&mut self, level: usize, part: Part) -> Result<(), Error> {
+        self.bytes.clear();
+        code::write(&part, &mut self.bytes);
+        let place = self.writer.block(&self.bytes)?;
+        if self.levels.len() <= level {
+            self.levels.resize(level + 1, Vec::new());
+        }
+        if let Some(places) = self.levels.get_mut(level) {
+            places.push(place);
+        }
+        if self.pending.len() <= level {
+            self.pending.resize(level + 1, (0, Part::default()));
+        }
+        let Some((count, pending)) = self.pending.get_mut(level) else {
+            return Ok(());
+        };
+        match *count {
+            0 => *pending = part,
+            _ => pending.append(&part),
+        }
+        *count += 1;
+        match *count {
+            FANOUT => self.close(level),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds a part of the next level for those that wait.
+    fn close(&mut self, level: usize) -> Result<(), Error> {
+        let Some(waiting) = self.pending.get_mut(level) else {
+            return Ok(());
+        };
+        let (_, part) = std::mem::take(waiting);
+        let resolution = part.resolution();
+        self.add(level + 1, part.reduced(resolution))
+    }
+
+    /// Parts for the rest of each level, up to the level that has only one.
+    fn finish(&mut self) -> Result<(), Error> {
+        let mut level = 0;
+        while self.levels.get(level).is_some_and(|parts| parts.len() > 1) {
+            if self.pending.get(level).is_some_and(|(count, _)| *count > 0) {
+                self.close(level)?;
+            }
+            level += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Makes the index of a trace in a file. `look` gets the number of events so far, now and then.
+///
+/// The file gets its name when it is finished: one that another process makes meanwhile is
+/// overwritten by this one, or this one by that one; both are the same.
+///
+/// # Errors
+/// [`Error::Write`] if the file cannot be written; nothing is left of it then.
+pub(crate) fn build(
+    map: &TraceMap,
+    key: &Key,
+    path: &Path,
+    options: Options,
+    look: impl FnMut(u64),
+) -> Result<(), Error> {
+    let unfinished = unfinished(path);
+    let made = write(map, key, &unfinished, options, look).and_then(|()| {
+        fs::rename(&unfinished, path).map_err(|error| Error::Write {
+            path: path.to_owned(),
+            error,
+        })
+    });
+    if made.is_err() {
+        // What is left of it is of no use; that there is nothing to remove is no second error.
+        let _ = fs::remove_file(&unfinished);
+    }
+    made
+}
+
+/// The name of the file until it is finished.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    path.with_file_name(name)
+}
+
+fn write(
+    map: &TraceMap,
+    key: &Key,
+    path: &Path,
+    options: Options,
+    mut look: impl FnMut(u64),
+) -> Result<(), Error> {
+    let mut reader = map.read();
+    let canvas: Collector<Registry> = Collector::default();
+    let mut timeline = Timeline::new(reader.begin_nanos(), canvas);
+    let mut pyramid = Pyramid {
+        writer: Writer::create(path, key)?,
+        levels: Vec::new(),
+        pending: Vec::new(),
+        bytes: Vec::new(),
+    };
+    let mut chunks: Vec<Chunk> = Vec::new();
+    let (mut events, mut last) = (0, None);
+    while let Some(item) = reader.next() {
+        if let ItemRef::Event(event) = &item
+            && let Some(nanos) = event.nanos()
+        {
+            let at = timeline.time_of(nanos);
+            let is_later = last.is_none_or(|last| last < at);
+            let is_full = chunks
+                .last()
+                .is_none_or(|chunk| chunk.events >= options.chunk_events);
+            if is_later && is_full {
+                match chunks.is_empty() {
+                    true => timeline.canvas_mut().begin_at(at),
+                    false => {
+                        let part = timeline.canvas_mut().cut(at);
+                        pyramid.add(0, part.reduced(part.resolution()))?;
+                        look(events);
+                    }
+                }
+                chunks.push(Chunk {
+                    begin: at,
+                    events: 0,
+                    checkpoint: pyramid.writer.block(&to_bytes(&timeline)?)?,
+                });
+            }
+            events += 1;
+            last = last.max(Some(at));
+            if let Some(chunk) = chunks.last_mut() {
+                chunk.events += 1;
+            }
+        }
+        timeline.add(&item).map_err(Error::Draw)?;
+    }
+    let end = last.map_or(0, |last| last.saturating_add(1));
+    let (mut canvas, origin) = timeline.finish().map_err(Error::Draw)?;
+    let part = canvas.cut(end);
+    pyramid.add(0, part.reduced(part.resolution()))?;
+    pyramid.finish()?;
+    look(events);
+    pyramid.writer.finish(&Table {
+        origin,
+        end,
+        chunks,
+        levels: pyramid.levels,
+        registry: canvas.numbers,
+    })
+}

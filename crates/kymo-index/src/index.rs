@@ -1,0 +1,264 @@
+//! An index, and what it tells of a stretch of time.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use kymo_ctf::{ItemRef, Trace, TraceMap};
+use kymo_timeline::Timeline;
+
+use crate::build::{self, FANOUT, Options};
+use crate::collector::Collector;
+use crate::error::Error;
+use crate::file::{Blocks, Chunk, Table};
+use crate::key::Key;
+use crate::part::{Content, Part, RESOLUTION};
+use crate::registry::{Registry, RowId};
+
+/// A window of no more parts than these is read from the trace.
+const MOST_EXACT: usize = 4;
+/// Parts of the trace that are kept as they were read.
+const KEPT: usize = 16;
+
+/// The index of a trace.
+#[derive(Debug)]
+pub struct Index {
+    blocks: Blocks,
+    chunks: Vec<Chunk>,
+    levels: Vec<Vec<crate::file::Place>>,
+    registry: Arc<Registry>,
+    origin: i128,
+    end: u64,
+    /// What was read again from the trace, the last used behind.
+    exact: Mutex<VecDeque<(usize, Arc<Part>)>>,
+}
+
+/// What rows have in a stretch of time.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// The rows, as they were asked for.
+    pub rows: Vec<Content>,
+    /// Whether nothing is merged that is longer than a column: it was read from the trace. If not,
+    /// what is merged is at most as long as `resolution` says.
+    pub is_exact: bool,
+    /// In nanoseconds.
+    pub resolution: u64,
+}
+
+impl Index {
+    /// The index of a trace in a file, which is made if there is none, or it is not of this trace.
+    /// `look` gets the number of events that have been read for it, now and then.
+    ///
+    /// # Errors
+    /// [`Error::Write`] and [`Error::Read`] if the file cannot be written or read.
+    pub fn open_or_make(
+        trace: &Trace,
+        map: &TraceMap,
+        path: &Path,
+        options: Options,
+        look: impl FnMut(u64),
+    ) -> Result<Index, Error> {
+        let key = Key::of(trace, map)?;
+        if let Some(index) = Index::open(&key, path)? {
+            return Ok(index);
+        }
+        build::build(map, &key, path, options, look)?;
+        Index::open(&key, path)?.ok_or_else(|| Error::Damaged {
+            path: path.to_owned(),
+            what: "it was overwritten",
+        })
+    }
+
+    /// The index in a file. `None` if there is none, it was not finished, or it is of another trace
+    /// or version.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if the file is there and cannot be read.
+    pub fn open(key: &Key, path: &Path) -> Result<Option<Index>, Error> {
+        let opened = Blocks::open(path, key)?;
+        Ok(opened.map(|(blocks, table)| Index::new(blocks, table)))
+    }
+
+    fn new(blocks: Blocks, table: Table) -> Index {
+        Index {
+            blocks,
+            chunks: table.chunks,
+            levels: table.levels,
+            registry: Arc::new(table.registry),
+            origin: table.origin,
+            end: table.end,
+            exact: Mutex::default(),
+        }
+    }
+
+    /// Tracks, rows and names.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Number of events with a time.
+    pub fn events(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.events).sum()
+    }
+
+    /// The timeline's origin, in nanoseconds from the clock's: all times of the index are from there
+    /// on.
+    pub fn origin(&self) -> i128 {
+        self.origin
+    }
+
+    /// From the first event to behind the last one, in nanoseconds of the timeline.
+    pub fn span(&self) -> Range<u64> {
+        self.chunks.first().map_or(0, |chunk| chunk.begin)..self.end
+    }
+
+    /// What these rows have between two times, for `columns` columns of pixels: what is shorter than
+    /// a column is merged. Slices that reach into the window are whole, but where they are marked as
+    /// cut.
+    ///
+    /// # Errors
+    /// [`Error::Read`] and [`Error::Damaged`] if the file cannot be read.
+    pub fn window(
+        &self,
+        map: &TraceMap,
+        rows: &[RowId],
+        time: Range<u64>,
+        columns: u32,
+    ) -> Result<Window, Error> {
+        let column = (time.end.saturating_sub(time.start) / u64::from(columns.max(1))).max(1);
+        let chunks = self.chunks_of(&time);
+        let mut window = Window {
+            rows: Vec::new(),
+            is_exact: chunks.len() <= MOST_EXACT,
+            resolution: column,
+        };
+        let mut parts = Vec::new();
+        if window.is_exact {
+            for chunk in chunks {
+                parts.push(self.exact(map, chunk)?);
+            }
+        } else {
+            let level = self.level_of(column);
+            self.parts(level, chunks, &mut parts)?;
+            let coarse = parts.iter().map(|part| part.resolution()).max();
+            window.resolution = column.max(coarse.unwrap_or(0));
+        }
+        for row in rows {
+            let mut all: Option<Content> = None;
+            for content in parts.iter().filter_map(|part| part.row(*row)) {
+                match &mut all {
+                    Some(all) => all.append(content),
+                    None => all = Some(content.clone()),
+                }
+            }
+            let all = all.unwrap_or(Content::Runs(Vec::new()));
+            window.rows.push(within(all, &time).reduced(column));
+        }
+        Ok(window)
+    }
+
+    /// The numbers of the chunks of a stretch of time.
+    fn chunks_of(&self, time: &Range<u64>) -> Range<usize> {
+        let begin = self
+            .chunks
+            .partition_point(|chunk| chunk.begin <= time.start);
+        let end = self.chunks.partition_point(|chunk| chunk.begin < time.end);
+        begin.saturating_sub(1)..end
+    }
+
+    /// The highest level whose parts have no longer steps than a column, on average.
+    fn level_of(&self, column: u64) -> usize {
+        let span = self.span();
+        let span = span.end.saturating_sub(span.start);
+        let fits = |parts: &Vec<_>| span / (parts.len().max(1) as u64) / RESOLUTION <= column;
+        self.levels.iter().rposition(fits).unwrap_or(0)
+    }
+
+    /// The parts of a level that have these chunks.
+    fn parts(
+        &self,
+        level: usize,
+        chunks: Range<usize>,
+        to: &mut Vec<Arc<Part>>,
+    ) -> Result<(), Error> {
+        let one = FANOUT.pow(level as u32);
+        let places = self.levels.get(level);
+        let wanted = chunks.start / one..chunks.end.div_ceil(one);
+        for place in places.and_then(|all| all.get(wanted)).unwrap_or_default() {
+            to.push(Arc::new(self.blocks.part(place)?));
+        }
+        Ok(())
+    }
+
+    /// A chunk with all slices, as the trace has them.
+    fn exact(&self, map: &TraceMap, number: usize) -> Result<Arc<Part>, Error> {
+        if let Ok(mut kept) = self.exact.lock()
+            && let Some(place) = kept.iter().position(|(of, _)| *of == number)
+            && let Some(found) = kept.remove(place)
+        {
+            let part = Arc::clone(&found.1);
+            kept.push_back(found);
+            return Ok(part);
+        }
+        let part = Arc::new(self.read(map, number)?);
+        if let Ok(mut kept) = self.exact.lock() {
+            kept.push_back((number, Arc::clone(&part)));
+            if kept.len() > KEPT {
+                kept.pop_front();
+            }
+        }
+        Ok(part)
+    }
+
+    /// Reads a chunk again from its checkpoint on.
+    fn read(&self, map: &TraceMap, number: usize) -> Result<Part, Error> {
+        let Some(chunk) = self.chunks.get(number) else {
+            return Ok(Part::default());
+        };
+        let next = self.chunks.get(number + 1).map(|next| next.begin);
+        let bytes = self.blocks.block(&chunk.checkpoint)?;
+        let mut timeline: Timeline<Collector<Arc<Registry>>> =
+            postcard::from_bytes(&bytes).map_err(|error| Error::Keep(error.to_string()))?;
+        timeline.canvas_mut().numbers = Arc::clone(&self.registry);
+        timeline.canvas_mut().begin_part();
+        // The first chunk has everything from the beginning: losses too that come before its events.
+        let from = (number > 0).then(|| self.origin + i128::from(chunk.begin));
+        let to = next.map(|next| self.origin + i128::from(next) - 1);
+        let mut reader = map.read().between(from, to);
+        let mut has_begun = number == 0;
+        while let Some(item) = reader.next() {
+            // What comes before the first event was before the checkpoint already.
+            has_begun |= match &item {
+                ItemRef::Event(event) => event.nanos().is_some(),
+                _ => false,
+            };
+            if has_begun {
+                timeline.add(&item).map_err(Error::Draw)?;
+            }
+        }
+        match next {
+            Some(next) => Ok(timeline.canvas_mut().cut(next)),
+            None => {
+                let (mut canvas, _) = timeline.finish().map_err(Error::Draw)?;
+                Ok(canvas.cut(self.end))
+            }
+        }
+    }
+}
+
+/// What reaches into a stretch of time; of values also the last one before it.
+fn within(content: Content, time: &Range<u64>) -> Content {
+    match content {
+        Content::Runs(mut runs) => {
+            runs.retain(|run| run.begin < time.end && run.end >= time.start);
+            Content::Runs(runs)
+        }
+        Content::Values(mut values) => {
+            values.retain(|values| values.begin < time.end);
+            let before = values.partition_point(|values| values.end < time.start);
+            values.drain(..before.saturating_sub(1));
+            Content::Values(values)
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Windows of an index, compared with all slices of the trace.
+
+use std::ops::Range;
+
+use kymo_ctf::TraceMap;
+use kymo_index::{Content, Index, RowId, RowKind, Run, Values, Window};
+use kymo_made::US;
+
+use crate::made::{Folder, Random, index, machine};
+
+/// The index, and one whose only chunk is the whole trace.
+struct Both {
+    map: TraceMap,
+    index: Index,
+    rows: Vec<RowId>,
+    whole: Vec<Content>,
+}
+
+impl Both {
+    fn new(seed: u64, events: u64, chunk_events: u64) -> Both {
+        let folder = Folder::new();
+        let mut made = machine(seed, events);
+        let (map, index) = index(made.finish(), &folder, chunk_events);
+        let whole_folder = Folder::new();
+        let (_, whole) = crate::made::index(made.finish(), &whole_folder, u64::MAX);
+        assert!(whole.registry() == index.registry());
+        assert_eq!(whole.span(), index.span());
+        assert_eq!(whole.events(), index.events());
+        let rows: Vec<RowId> = (0..whole.registry().rows().len() as RowId).collect();
+        let all = whole.window(&map, &rows, whole.span(), u32::MAX).unwrap();
+        assert!(all.is_exact);
+        Both {
+            map,
+            index,
+            rows,
+            whole: all.rows,
+        }
+    }
+
+    fn window(&self, time: Range<u64>, columns: u32) -> Window {
+        self.index
+            .window(&self.map, &self.rows, time, columns)
+            .unwrap()
+    }
+}
+
+/// Compares what a row has in a window with all slices of the row: the runs stand for slices in
+/// succession, none of them left out, from the first that reaches into the window to the last.
+fn check_runs(runs: &[Run], slices: &[Run], time: &Range<u64>, resolution: u64) {
+    let is_inside = |slice: &Run| slice.begin < time.end && slice.end >= time.start;
+    let Some(first) = runs.first() else {
+        let missing = slices.iter().find(|slice| is_inside(slice));
+        assert_eq!(missing, None, "{time:?}");
+        return;
+    };
+    let begins = |slice: &Run| match first.is_cut_before {
+        true => slice.begin < first.begin && slice.end > first.begin,
+        false => slice.begin == first.begin,
+    };
+    // A slice without length may begin where another one does.
+    let mut places = (0..slices.len()).filter(|place| begins(&slices[*place]));
+    let compared = |place| compare(runs, &slices[place..], time, resolution);
+    let first = places
+        .next()
+        .unwrap_or_else(|| panic!("{first:?} is no slice"));
+    let (place, used) = match (compared(first), places.next()) {
+        (Ok(used), _) => (first, used),
+        (Err(_), Some(next)) => (next, compared(next).unwrap()),
+        (Err(what), None) => panic!("{what}"),
+    };
+    let others = slices[..place].iter().chain(&slices[place + used..]);
+    let missing = others.filter(|slice| is_inside(slice));
+    let missing: Vec<&Run> = missing.filter(|slice| slice.end > slice.begin).collect();
+    assert!(
+        missing.is_empty(),
+        "{missing:?} in {time:?} by {resolution}"
+    );
+}
+
+/// Compares runs with slices from the first on; gives for how many they stand.
+fn compare(
+    runs: &[Run],
+    slices: &[Run],
+    time: &Range<u64>,
+    resolution: u64,
+) -> Result<usize, String> {
+    let mut used = 0;
+    for run in runs {
+        let all = slices.get(used..used + run.count as usize);
+        let all = all.ok_or_else(|| format!("{run:?} has too many"))?;
+        used += all.len();
+        let (first, last) = (all[0], all[all.len() - 1]);
+        let length = |slice: &Run| slice.end - slice.begin;
+        let longest = all.iter().map(length).max().unwrap();
+        let named = all.iter().find(|slice| length(slice) == longest).unwrap();
+        let wanted = match run.is_cut_before || run.is_cut_behind {
+            // It is cut only outside of the window.
+            true => {
+                let (begin, end) = (run.begin, run.end);
+                let is_outside = (!run.is_cut_before || begin <= time.start)
+                    && (!run.is_cut_behind || end >= time.end)
+                    && (first.begin < begin) == run.is_cut_before
+                    // It may end where it is cut.
+                    && (first.end == end || run.is_cut_behind && first.end > end);
+                Run {
+                    is_cut_before: run.is_cut_before,
+                    is_cut_behind: run.is_cut_behind,
+                    count: u64::from(is_outside),
+                    ..Run::slice(begin, end, first.name)
+                }
+            }
+            false => Run {
+                count: all.len() as u64,
+                busy: all.iter().map(length).sum(),
+                longest,
+                ..Run::slice(first.begin, last.end, named.name)
+            },
+        };
+        if *run != wanted || (run.count > 1 && length(run) > resolution) {
+            return Err(format!(
+                "{run:?}, not {wanted:?}, in {time:?} by {resolution}"
+            ));
+        }
+    }
+    Ok(used)
+}
+
+fn check_values(some: &[Values], all: &[Values], time: &Range<u64>, resolution: u64) {
+    let mut before = 0;
+    for values in some {
+        let case = format!("{values:?} in {time:?} by {resolution}");
+        assert!(values.begin >= before, "{case}");
+        before = values.end;
+        let inside = all.iter();
+        let inside = inside.filter(|one| one.begin >= values.begin && one.end <= values.end);
+        let inside: Vec<&Values> = inside.collect();
+        match values.count {
+            0 => {
+                let earlier = all.partition_point(|one| one.begin <= values.begin);
+                assert_eq!(all[earlier - 1].last, values.last, "{case}");
+            }
+            count => {
+                assert_eq!(count, inside.len() as u64, "{case}");
+                assert!(values.end - values.begin <= resolution, "{case}");
+                let last = inside[inside.len() - 1].last;
+                assert_eq!(values.last, last, "{case}");
+                let lasts = || inside.iter().map(|one| one.last);
+                // The value before may be the least or the greatest, too.
+                assert!(values.min <= lasts().min().unwrap(), "{case}");
+                assert!(values.max >= lasts().max().unwrap(), "{case}");
+            }
+        }
+    }
+    let in_window = |one: &&Values| time.contains(&one.begin);
+    let wanted = all.iter().filter(in_window).count() as u64;
+    let shown = some.iter().filter(|one| one.end >= time.start);
+    assert!(
+        shown.map(|one| one.count).sum::<u64>() >= wanted,
+        "{time:?}"
+    );
+    if let Some(first) = all.first().filter(|first| first.begin < time.start) {
+        assert!(
+            some.first().is_some_and(|some| some.begin <= time.start),
+            "{first:?} {time:?}"
+        );
+    }
+}
+
+fn check(both: &Both, window: &Window, time: &Range<u64>) {
+    for (row, whole) in window.rows.iter().zip(&both.whole) {
+        match (row, whole) {
+            (Content::Runs(runs), Content::Runs(slices)) => {
+                check_runs(runs, slices, time, window.resolution);
+            }
+            (Content::Values(some), Content::Values(all)) => {
+                check_values(some, all, time, window.resolution);
+            }
+            (Content::Runs(none), Content::Values(all)) => {
+                assert!(none.is_empty() && all[0].begin >= time.start, "{time:?}");
+            }
+            _ => panic!("{row:?} {whole:?}"),
+        }
+    }
+}
+
+#[test]
+fn every_window_is_what_the_slices_make_of_it() {
+    let (mut exact, mut merged) = (0, 0);
+    for seed in 0..8 {
+        let both = Both::new(seed, 3_000, 20 + seed * 9);
+        let mut random = Random::new(seed + 100);
+        let span = both.index.span();
+        for _ in 0..150 {
+            let most = span.end - span.start;
+            let shorter = random.below(12);
+            let length = 1 + random.below(most >> shorter);
+            let begin = span.start + random.below(most);
+            let time = begin..begin + length;
+            let columns = 1 + random.below(3_000) as u32;
+            let window = both.window(time.clone(), columns);
+            match window.is_exact {
+                true => exact += 1,
+                false => merged += 1,
+            }
+            check(&both, &window, &time);
+        }
+        let window = both.window(span.clone(), 500);
+        assert!(!window.is_exact);
+        check(&both, &window, &span);
+    }
+    assert!(exact > 100 && merged > 100, "{exact} {merged}");
+}
+
+/// The rows of the random machines have all that can be reduced.
+#[test]
+fn the_traces_have_rows_of_every_kind() {
+    let both = Both::new(3, 3_000, 50);
+    let rows = both.index.registry().rows();
+    for kind in [
+        RowKind::Slices(0),
+        RowKind::Slices(1),
+        RowKind::Points,
+        RowKind::Values,
+    ] {
+        let mut with = rows
+            .iter()
+            .zip(&both.whole)
+            .filter(|(row, _)| row.kind == kind);
+        let has_many = |content: &Content| match content {
+            Content::Runs(runs) => runs.len() > 10,
+            Content::Values(values) => values.len() > 10,
+        };
+        assert!(with.any(|(_, content)| has_many(content)), "{kind:?}");
+    }
+    let tracks: Vec<&str> = both
+        .index
+        .registry()
+        .tracks()
+        .map(|(_, track)| &*track.name)
+        .collect();
+    for name in [
+        "CPU 0",
+        "CPU 2 interrupts",
+        "worker 1",
+        "state",
+        "Lost",
+        "locks held",
+    ] {
+        assert!(tracks.contains(&name), "{name}: {tracks:?}");
+    }
+}
+
+/// A short window shows slices as they are, with their names.
+#[test]
+fn a_short_window_has_every_slice() {
+    let both = Both::new(1, 2_000, 100);
+    let span = both.index.span();
+    let time = span.start + 2_000 * US..span.start + 8_000 * US;
+    let window = both.window(time.clone(), 100_000);
+    assert!(window.is_exact && window.resolution < US);
+    let mut count = 0;
+    for (row, whole) in window.rows.iter().zip(&both.whole) {
+        let (Content::Runs(runs), Content::Runs(slices)) = (row, whole) else {
+            continue;
+        };
+        assert!(runs.iter().all(|run| run.count == 1));
+        let inside = slices.iter();
+        let inside = inside.filter(|slice| slice.begin < time.end && slice.end >= time.start);
+        assert_eq!(runs.len(), inside.count());
+        count += runs.len();
+    }
+    assert!(count > 50, "{count}");
+}

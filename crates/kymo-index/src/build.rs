@@ -28,7 +28,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            chunk_events: 1 << 17,
+            chunk_events: 1 << 18,
         }
     }
 }

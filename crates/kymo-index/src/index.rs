@@ -167,11 +167,12 @@ impl Index {
         begin.saturating_sub(1)..end
     }
 
-    /// The highest level whose parts have no longer steps than a column, on average.
+    /// The highest level whose parts have no longer steps than two columns, on average: finer ones
+    /// take several times as long to read, and show little more.
     fn level_of(&self, column: u64) -> usize {
         let span = self.span();
         let span = span.end.saturating_sub(span.start);
-        let fits = |parts: &Vec<_>| span / (parts.len().max(1) as u64) / RESOLUTION <= column;
+        let fits = |parts: &Vec<_>| span / (parts.len().max(1) as u64) / RESOLUTION <= 2 * column;
         self.levels.iter().rposition(fits).unwrap_or(0)
     }
 

@@ -6,7 +6,7 @@
 //! the longest.
 //!
 //! - One pass makes it, from what [`kymo_timeline`] draws: it shows what every other timeline shows.
-//! - The trace is divided into chunks of some 100,000 events. The file has a checkpoint at the
+//! - The trace is divided into chunks of some 260,000 events. The file has a checkpoint at the
 //!   beginning of each, from which it is read again where details are asked for; and a pyramid of
 //!   parts, each with 64 steps in time: one for each chunk, one for each four of these, and so on.
 //! - Memory grows with threads, CPUs and names, not with events.

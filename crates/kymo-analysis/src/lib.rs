@@ -41,7 +41,7 @@ pub use doctor::{Diagnosis, Doctor, Finding, Looked, Severity};
 pub use expect::{Condition, ExpectError, Expectations, Found, Judge, Verdict, named_fields};
 pub use histogram::Histogram;
 pub use kymo_machine::{Span, SpanKind};
-pub use part::Part;
+pub use part::{Part, Place};
 pub use section::{
     CallCounts, ClockHealth, Contradiction, Contradictions, Counters, CpuCounts, CpuUse, Durations,
     EventCount, Interrupt, InterruptCounts, Lock, LockBlock, LongestWait, Loss, Losses, Messages,

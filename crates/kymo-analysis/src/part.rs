@@ -3,7 +3,43 @@
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
+use kymo_ctf::ItemRef;
 use kymo_machine::{Change, Doing};
+
+/// Where an item lies in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It is before the part, or has no time: it only counts for the state.
+    Before,
+    /// It belongs to the part. A loss does if any of it may be inside.
+    Inside,
+    /// It begins behind the part, as everything does that follows.
+    Behind,
+}
+
+impl Place {
+    /// Where an item lies with regard to the time from `from` to `to`, both included, in nanoseconds
+    /// from the clock's origin; `None` is unbounded.
+    pub fn of(item: &ItemRef<'_>, from: Option<i128>, to: Option<i128>) -> Place {
+        let (begin, end) = match item {
+            ItemRef::Event(event) => (event.nanos(), event.nanos()),
+            ItemRef::Loss(loss) => (loss.begin_nanos, loss.end_nanos),
+            _ => return Place::Inside,
+        };
+        if to.is_some_and(|to| begin.is_some_and(|begin| begin > to)) {
+            return Place::Behind;
+        }
+        let is_loss = matches!(item, ItemRef::Loss(_));
+        let is_inside = match (from, to) {
+            (None, None) => true,
+            _ => end.map_or(is_loss, |end| from.is_none_or(|from| end >= from)),
+        };
+        match is_inside {
+            true => Place::Inside,
+            false => Place::Before,
+        }
+    }
+}
 
 /// The part of a trace that a report is about; by default, all of it.
 ///

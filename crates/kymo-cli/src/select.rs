@@ -6,7 +6,7 @@ mod moment;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 
-use kymo_analysis::Part;
+use kymo_analysis::{Part, Place};
 use kymo_ctf::{EventRef, Extent, ItemRef, Reader, StructRef, Trace, TraceMap, ValueRef};
 use kymo_machine::{Change, Machine, Named};
 
@@ -378,9 +378,9 @@ impl Select {
             Some(conditions) => conditions.take(item),
             None => true,
         };
-        let (cpu, begin, end) = match item {
-            ItemRef::Event(event) => (event.cpu(), event.nanos(), event.nanos()),
-            ItemRef::Loss(loss) => (loss.cpu, loss.begin_nanos, loss.end_nanos),
+        let cpu = match item {
+            ItemRef::Event(event) => event.cpu(),
+            ItemRef::Loss(loss) => loss.cpu,
             _ => return Verdict::Take,
         };
         if let (false, Some(cpu)) = (self.cpus.is_empty(), cpu)
@@ -388,9 +388,8 @@ impl Select {
         {
             self.seen_cpus.insert(cpu);
         }
-        if let (Some(to), Some(begin)) = (self.to, begin)
-            && begin > to
-        {
+        let place = Place::of(item, self.from, self.to);
+        if place == Place::Behind {
             // Read on until every selected CPU and thread has appeared: `missing` reports the
             // others.
             return if self.missing().is_none() {
@@ -400,10 +399,7 @@ impl Select {
             };
         }
         let is_loss = matches!(item, ItemRef::Loss(_));
-        let by_time = match (self.from, self.to) {
-            (None, None) => true,
-            (from, _) => end.map_or(is_loss, |end| from.is_none_or(|from| end >= from)),
-        };
+        let by_time = place == Place::Inside;
         let by_cpu = self.cpus.is_empty()
             || cpu.map_or(is_loss, |cpu| {
                 self.cpus.iter().any(|range| range.contains(&cpu))

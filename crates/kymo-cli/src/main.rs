@@ -40,6 +40,7 @@ mod size;
 mod summary;
 mod terminal;
 mod version;
+mod view;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -122,6 +123,9 @@ enum Verb {
     /// Lists the functions or lines in which most samples of a trace are.
     #[command(after_help = hot::EXAMPLES)]
     Hot(hot::Arguments),
+    /// Shows a trace in the browser: a timeline of any size, without a network.
+    #[command(after_help = view::EXAMPLES)]
+    View(view::Arguments),
     /// Prints a shell completion script for kymo.
     #[command(after_help = manual::COMPLETIONS)]
     Completions(manual::Shell),
@@ -244,6 +248,7 @@ fn main() -> ExitCode {
         Verb::Size(arguments) => size::run(&arguments),
         Verb::Flame(arguments) => flame::run(&arguments),
         Verb::Hot(arguments) => hot::run(&arguments),
+        Verb::View(arguments) => view::run(&arguments),
         Verb::Completions(shell) => manual::completions(&shell),
         Verb::Man(directory) => manual::pages(&directory),
     };

@@ -33,3 +33,4 @@ mod report_tables;
 mod run;
 mod select;
 mod size;
+mod view;

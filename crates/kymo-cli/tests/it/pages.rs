@@ -25,7 +25,7 @@ const LINES: [&str; 2] = ["network", "disk"];
 
 /// So many rounds of 10 ms on two CPUs. In each a thread of a CPU's three calls the kernel, waits
 /// for a lock and is interrupted, by the disk for `disk` microseconds more than by the network.
-fn machine(name: &str, rounds: u64, disk: u64) -> Made {
+pub fn machine(name: &str, rounds: u64, disk: u64) -> Made {
     let mut made = Made::new(name);
     for (tid, name, _, _) in THREADS {
         let name = Text::new(name);

@@ -1,0 +1,105 @@
+//! `kymo view`: a trace in the browser.
+
+use std::env;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context as _;
+use kymo_index::{Index, Key, Options};
+use kymo_view::{Server, View};
+
+use crate::exit::{Code, Usage};
+use crate::input;
+
+/// Examples for `--help`.
+pub const EXAMPLES: &str = "Examples:
+  kymo view trace
+  kymo view trace --no-open --port 8000
+
+The page is served on this machine only, at an address that nobody can guess; whoever knows it can
+read the trace. It needs no network. The first time, the trace is read once for an index, which is
+kept in the cache ($XDG_CACHE_HOME/kymo, or ~/.cache/kymo) and made anew when the trace changes.";
+
+/// Command line of `kymo view`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The trace directory.
+    trace: PathBuf,
+    /// Port of 127.0.0.1; 0 for any that is free.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    port: u16,
+    /// Only print the address, and open no browser.
+    #[arg(long)]
+    no_open: bool,
+    /// Folder for the index instead of the cache.
+    #[arg(long, value_name = "FOLDER")]
+    index: Option<PathBuf>,
+}
+
+/// Serves the page until it is interrupted.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    let trace = input::of_one_clock(&arguments.trace)?;
+    let map = trace.map();
+    if let Some(error) = map.failed().first() {
+        message!("kymo: {error}");
+    }
+    let folder = match &arguments.index {
+        Some(folder) => folder.clone(),
+        None => cache()?,
+    };
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let path = Key::of(&trace, &map)?.path_in(&folder);
+    if !path.exists() {
+        message!("kymo: reading the trace for its index, {}", path.display());
+    }
+    let index = Index::open_or_make(&trace, &map, &path, Options::default(), |_| ())?;
+    if index.events() == 0 {
+        message!("kymo: the trace has no events with a time; there is nothing to see.");
+    }
+    let server = Server::new(
+        View::new(&title(&arguments.trace), trace, map, index),
+        arguments.port,
+    )?;
+    let address = server.address();
+    println!("{address}");
+    std::io::stdout().flush()?;
+    if !arguments.no_open && !open(&address) {
+        message!("kymo: no browser could be opened; open the address yourself");
+    }
+    server.run()?;
+    Ok(Code::Ok)
+}
+
+/// What the page calls the trace: the last part of its path.
+fn title(trace: &Path) -> String {
+    let whole = trace.canonicalize().unwrap_or_else(|_| trace.to_owned());
+    let name = whole.file_name().unwrap_or(whole.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
+/// The user's folder for what can be made anew.
+fn cache() -> anyhow::Result<PathBuf> {
+    let folder = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    let of_user = folder("XDG_CACHE_HOME").map(PathBuf::from);
+    let of_home = || Some(PathBuf::from(folder("HOME")?).join(".cache"));
+    let found = of_user.or_else(of_home);
+    let found = found.ok_or_else(|| {
+        Usage("there is no folder for the index; give one by --index FOLDER".to_owned())
+    })?;
+    Ok(found.join("kymo"))
+}
+
+/// Opens the address in the user's browser, if there is one.
+fn open(address: &str) -> bool {
+    let opener = if cfg!(target_os = "macos") {
+        "open"
+    } else {
+        "xdg-open"
+    };
+    let mut command = Command::new(opener);
+    command.arg(address).stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().is_ok()
+}

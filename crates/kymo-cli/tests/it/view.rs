@@ -1,0 +1,112 @@
+//! `kymo view`: what its server says of a stretch of time is what `kymo report` says.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::pages::machine;
+use crate::run::kymo;
+
+/// `kymo view`, and its address.
+struct View {
+    child: Child,
+    address: String,
+}
+
+impl View {
+    fn new(trace: &Path, index: &Path) -> View {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kymo"))
+            .args(["view", "--no-open", "--index"])
+            .args([index, trace])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut address = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut address).unwrap();
+        let address = address.trim().to_owned();
+        assert!(address.starts_with("http://127.0.0.1:"), "{address}");
+        View { child, address }
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let (host, token) = self.address[7..].split_once('/').unwrap();
+        let mut stream = TcpStream::connect(host).unwrap();
+        let request =
+            format!("GET /{token}{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{answer}");
+        serde_json::from_str(body).unwrap()
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_report_of_a_stretch_is_that_of_the_command() {
+    let mut made = machine("view", 60, 60);
+    let trace = made.finish().to_owned();
+    let index = std::env::temp_dir().join(format!("kymo-view-index-{}", std::process::id()));
+    let view = View::new(&trace, &index);
+    let about = view.get("api/trace");
+    let begin: u64 = about["begin_ns"].as_str().unwrap().parse().unwrap();
+    let mut seed = 11_u64;
+    for _ in 0..20 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let from = (seed >> 33) % 500_000_000;
+        let to = from + (seed >> 20) % 90_000_000;
+        // Seconds of the clock's day are no option here: the trace begins at its origin.
+        let seconds = |at: u64| {
+            let nanos = begin + at;
+            format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+        };
+        let (first, last) = (seconds(from), seconds(to));
+        let output = kymo(
+            &["report", "--json", "--from", &first, "--to", &last],
+            &trace,
+        );
+        let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let shown = view.get(&format!("api/report?from={from}&to={to}"));
+        assert_eq!(shown, printed, "{from} to {to}");
+    }
+    drop(view);
+    std::fs::remove_dir_all(&index).unwrap();
+}
+
+#[test]
+fn what_cannot_be_shown_is_said_in_a_sentence() {
+    let nothing = std::env::temp_dir().join(format!("kymo-no-trace-{}", std::process::id()));
+    let output = kymo(&["view", "--no-open"], &nothing);
+    assert_eq!(output.status.code(), Some(3));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(message.lines().count(), 1, "{message}");
+    let mut made = machine("view-port", 2, 1);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let index = std::env::temp_dir().join(format!("kymo-view-port-{}", std::process::id()));
+    let index_name = index.to_str().unwrap();
+    let output = kymo(
+        &["view", "--no-open", "--port", &port, "--index", index_name],
+        made.finish(),
+    );
+    assert_eq!(output.status.code(), Some(3));
+    let message = String::from_utf8(output.stderr).unwrap();
+    let last = message.lines().last().unwrap();
+    assert!(
+        last.starts_with(&format!("kymo: cannot listen on port {port}")),
+        "{message}"
+    );
+    std::fs::remove_dir_all(&index).unwrap();
+}

@@ -1,0 +1,300 @@
+//! What the page asks for.
+//!
+//! Times are in nanoseconds since the trace's first event: JavaScript's numbers hold them exactly up
+//! to 2^53, which is 104 days.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use kymo_analysis::{Analysis, Part, Place};
+use kymo_ctf::{ItemRef, Trace, TraceMap};
+use kymo_index::{Content, Index, RowId, RowKind, Run};
+use kymo_timeline::TrackKind;
+use serde::Serialize;
+
+use crate::http::Answer;
+
+const JSON: &str = "application/json";
+const BYTES: &str = "application/octet-stream";
+/// Most columns that a window may have.
+const COLUMNS: u32 = 1 << 14;
+/// Into how many steps a column is divided in what is sent.
+const STEPS: u64 = 16;
+/// Behind what a window shows: large enough to be outside, and no larger than a word.
+const OUTSIDE: u64 = 1 << 28;
+
+/// A trace, and its index.
+#[derive(Debug)]
+pub struct View {
+    title: String,
+    trace: Trace,
+    map: TraceMap,
+    index: Index,
+}
+
+/// The tracks, rows and names of a trace, once for all.
+#[derive(Serialize)]
+struct Shown<'v> {
+    title: &'v str,
+    events: u64,
+    /// From the first event to the last one.
+    span_ns: u64,
+    /// Of the first event, from the clock's origin. As a text: it may be beyond 2^53.
+    begin_ns: String,
+    tracks: Vec<ShownTrack<'v>>,
+    rows: Vec<ShownRow>,
+    names: Vec<(&'v str, &'v str, Option<u64>)>,
+}
+
+#[derive(Serialize)]
+struct ShownTrack<'v> {
+    id: u64,
+    parent: Option<u64>,
+    kind: &'static str,
+    name: &'v str,
+    rank: u64,
+    pid: Option<u64>,
+    tid: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct ShownRow {
+    track: u64,
+    kind: &'static str,
+    depth: u32,
+}
+
+/// What a row has at a point in time.
+#[derive(Serialize)]
+struct Found<'v> {
+    begin_ns: i64,
+    end_ns: i64,
+    count: u64,
+    busy_ns: u64,
+    longest_ns: u64,
+    category: &'v str,
+    name: &'v str,
+    number: Option<u64>,
+    is_cut: bool,
+}
+
+/// A request that cannot be answered: its status and why.
+type Refused = (u16, String);
+
+impl View {
+    /// What is shown of a trace. The title is what the page calls it.
+    pub fn new(title: &str, trace: Trace, map: TraceMap, index: Index) -> View {
+        View {
+            title: title.to_owned(),
+            trace,
+            map,
+            index,
+        }
+    }
+
+    pub(crate) fn answer(&self, what: &str, query: &[(String, String)]) -> Answer {
+        let query: HashMap<&str, &str> = query.iter().map(|(n, v)| (&**n, &**v)).collect();
+        let answer = match what {
+            "trace" => self.shown().map(|json| Answer::new(JSON, json)),
+            "window" => self.window(&query).map(|bytes| Answer::new(BYTES, bytes)),
+            "at" => self.at(&query).map(|json| Answer::new(JSON, json)),
+            "report" => self.report(&query).map(|json| Answer::new(JSON, json)),
+            _ => Err((404, "There is nothing of this name.".to_owned())),
+        };
+        answer.unwrap_or_else(|(status, why)| Answer::refused(status, &why))
+    }
+
+    fn shown(&self) -> Result<String, Refused> {
+        let (registry, span) = (self.index.registry(), self.index.span());
+        let begin = self.index.origin() + i128::from(span.start);
+        let tracks = registry.tracks().map(|(id, track)| {
+            let (kind, pid, tid) = match track.kind {
+                TrackKind::Group => ("group", None, None),
+                TrackKind::Lane | TrackKind::OneOfSeveral => ("lane", None, None),
+                TrackKind::Process { pid } => ("process", Some(pid), None),
+                TrackKind::Thread { pid, tid } => ("thread", Some(pid), Some(tid)),
+                TrackKind::Counter => ("counter", None, None),
+            };
+            ShownTrack {
+                id,
+                parent: track.parent,
+                kind,
+                name: &track.name,
+                rank: track.rank,
+                pid,
+                tid,
+            }
+        });
+        let rows = registry.rows().iter().map(|row| {
+            let (kind, depth) = match row.kind {
+                RowKind::Slices(depth) => ("slices", depth),
+                RowKind::Points => ("points", 0),
+                RowKind::Values => ("values", 0),
+            };
+            let track = row.track;
+            ShownRow { track, kind, depth }
+        });
+        let names = registry.names().iter();
+        json(&Shown {
+            title: &self.title,
+            events: self.index.events(),
+            span_ns: span.end.saturating_sub(span.start).saturating_sub(1),
+            begin_ns: begin.to_string(),
+            tracks: tracks.collect(),
+            rows: rows.collect(),
+            names: names
+                .map(|name| (&*name.category, &*name.text, name.number))
+                .collect(),
+        })
+    }
+
+    /// Rows in a stretch of time, for drawing. Words of 32 bits, little-endian: whether the window
+    /// is exact, and then for each row as it was asked for, the number of its entries, and the
+    /// entries. One of slices has five words: begin and end in 1/16 of a column from the window's
+    /// begin, name, number of slices, and the part of the time that they last in 1/65536. One of
+    /// values has five words too: begin, end, and the least, the greatest and the last value as
+    /// floating-point numbers.
+    fn window(&self, query: &HashMap<&str, &str>) -> Result<Vec<u8>, Refused> {
+        let time = self.time(query)?;
+        let columns = number(query, "columns")?.clamp(1, COLUMNS.into()) as u32;
+        let rows = rows(query.get("rows").copied().unwrap_or_default())
+            .ok_or_else(|| refused("rows is a list of numbers, such as 0-4,7"))?;
+        let window = self.index.window(&self.map, &rows, time.clone(), columns);
+        let window = window.map_err(|error| (500, error.to_string()))?;
+        let place = |at: u64| {
+            let length = u128::from(time.end.saturating_sub(time.start).max(1));
+            let steps = u128::from(at.saturating_sub(time.start)) * u128::from(columns);
+            let steps = steps * u128::from(STEPS) / length;
+            steps.min(OUTSIDE.into()) as u32
+        };
+        let mut words = vec![u32::from(window.is_exact)];
+        for row in &window.rows {
+            match row {
+                Content::Runs(runs) => {
+                    words.push(runs.len() as u32);
+                    for run in runs {
+                        words.extend([place(run.begin), place(run.end), run.name]);
+                        words.extend([u32::try_from(run.count).unwrap_or(u32::MAX), part(run)]);
+                    }
+                }
+                Content::Values(values) => {
+                    words.push(values.len() as u32);
+                    for value in values {
+                        words.extend([place(value.begin), place(value.end)]);
+                        let numbers = [value.min, value.max, value.last];
+                        words.extend(numbers.map(|number| (number as f32).to_bits()));
+                    }
+                }
+            }
+        }
+        Ok(words.iter().flat_map(|word| word.to_le_bytes()).collect())
+    }
+
+    /// What a row has at a point in time, in a window with so many columns.
+    fn at(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
+        let time = self.time(query)?;
+        let columns = number(query, "columns")?.clamp(1, COLUMNS.into()) as u32;
+        let row = RowId::try_from(number(query, "row")?);
+        let row = row.map_err(|_| refused("there is no such row"))?;
+        let begin = self.index.span().start;
+        let at = begin.saturating_add(number(query, "at")?);
+        let window = self.index.window(&self.map, &[row], time, columns);
+        let window = window.map_err(|error| (500, error.to_string()))?;
+        let Some(Content::Runs(runs)) = window.rows.first() else {
+            return Ok("null".to_owned());
+        };
+        let distance = |run: &&Run| run.begin.saturating_sub(at).max(at.saturating_sub(run.end));
+        let Some(run) = runs.iter().min_by_key(distance) else {
+            return Ok("null".to_owned());
+        };
+        let name = self.index.registry().names().get(run.name as usize);
+        let since = |at: u64| at as i64 - begin as i64;
+        json(&Found {
+            begin_ns: since(run.begin),
+            end_ns: since(run.end),
+            count: run.count,
+            busy_ns: run.busy,
+            longest_ns: run.longest,
+            category: name.map_or("", |name| &name.category),
+            name: name.map_or("", |name| &name.text),
+            number: name.and_then(|name| name.number),
+            is_cut: run.is_cut_before || run.is_cut_behind,
+        })
+    }
+
+    /// The report of a stretch of time: as `kymo report --json --from .. --to ..` prints it.
+    fn report(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
+        let time = self.time(query)?;
+        let nanos = |at: u64| self.index.origin() + i128::from(at);
+        let (from, to) = (Some(nanos(time.start)), Some(nanos(time.end)));
+        let narrow = |nanos: Option<i128>| i64::try_from(nanos?).ok();
+        let part = Part {
+            from_ns: narrow(from),
+            to_ns: narrow(to),
+            ..Part::default()
+        };
+        let mut analysis = Analysis::of_part(self.trace.metadata(), part);
+        for error in self.map.failed() {
+            analysis.damaged(error);
+        }
+        let mut reader = self.map.read();
+        while let Some(item) = reader.next() {
+            match (Place::of(&item, from, to), &item) {
+                (Place::Inside, _) | (_, ItemRef::Problem(_)) => analysis.add(&item),
+                (Place::Before, _) => analysis.pass_over(&item),
+                (Place::Behind, _) => {
+                    analysis.pass_over(&item);
+                    break;
+                }
+            }
+        }
+        json(&analysis.finish())
+    }
+
+    /// The stretch of time that a request names, in nanoseconds of the timeline.
+    fn time(&self, query: &HashMap<&str, &str>) -> Result<Range<u64>, Refused> {
+        let begin = self.index.span().start;
+        let from = begin.saturating_add(number(query, "from")?);
+        let to = begin.saturating_add(number(query, "to")?);
+        match from <= to {
+            true => Ok(from..to),
+            false => Err(refused("from is behind to")),
+        }
+    }
+}
+
+/// The part of a run's time in which there are slices, in 1/65536.
+fn part(run: &Run) -> u32 {
+    let length = u128::from(run.end.saturating_sub(run.begin));
+    let part = (u128::from(run.busy) << 16).checked_div(length);
+    part.map_or(1 << 16, |part| part.min(1 << 16) as u32)
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String, Refused> {
+    serde_json::to_string(value).map_err(|error| (500, error.to_string()))
+}
+
+fn refused(why: &str) -> Refused {
+    (400, format!("The request cannot be answered: {why}."))
+}
+
+fn number(query: &HashMap<&str, &str>, name: &str) -> Result<u64, Refused> {
+    let value = query.get(name).and_then(|value| value.parse().ok());
+    value.ok_or_else(|| refused(&format!("{name} is a number from 0 on")))
+}
+
+/// The rows of a list such as `0-4,7`. `None` if it is none, or has too many.
+fn rows(list: &str) -> Option<Vec<RowId>> {
+    const MOST: usize = 1 << 16;
+    let mut all = Vec::new();
+    for part in list.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let range = first.parse::<RowId>().ok()?..=last.parse().ok()?;
+        let room = MOST.saturating_sub(all.len());
+        all.extend(range.clone().take(room));
+        if range.count() > room {
+            return None;
+        }
+    }
+    Some(all)
+}

@@ -1,0 +1,23 @@
+//! What can go wrong.
+
+use std::io;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The port cannot be had.
+    #[error("cannot listen on port {port} of this machine: {error}")]
+    Listen {
+        /// The port; 0 for any.
+        port: u16,
+        /// Why.
+        error: io::Error,
+    },
+    /// The machine has no random bytes.
+    #[error("there are no random bytes for the address: {0}")]
+    Random(String),
+    /// Something about the index.
+    #[error(transparent)]
+    Index(#[from] kymo_index::Error),
+}

@@ -1,0 +1,37 @@
+//! Shows a trace in the browser: a server on this machine, and its page.
+//!
+//! The server listens on 127.0.0.1 only, and answers only who knows the token in its
+//! [address](Server::address). It reads, and changes nothing. Its page is part of the program: plain
+//! modules of JavaScript, which ask this server and nobody else.
+//!
+//! - `api/trace`: tracks, rows and names; `api/window`: what rows have in a stretch of time, from the
+//!   [index](kymo_index); `api/at`: a slice; `api/report`: the report of a stretch of time.
+//! - A request for anything else, with another host name, without the token or from another site is
+//!   refused in one line.
+//!
+//! ```no_run
+//! use kymo_index::{Index, Key, Options};
+//! use kymo_view::{Server, View};
+//!
+//! let trace = kymo_ctf::Trace::open("trace".as_ref())?;
+//! let map = trace.map();
+//! let path = Key::of(&trace, &map)?.path_in("cache".as_ref());
+//! let index = Index::open_or_make(&trace, &map, &path, Options::default(), |_| ())?;
+//! let server = Server::new(View::new("trace", trace, map, index), 0)?;
+//! println!("{}", server.address());
+//! server.run()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod api;
+mod error;
+mod http;
+mod page;
+mod server;
+
+pub use api::View;
+pub use error::Error;
+pub use server::Server;

@@ -1,0 +1,175 @@
+// @ts-check
+/** Draws rows of a window. */
+
+import { STEPS, WORDS } from "./server.js";
+import { LINE } from "./tracks.js";
+
+/** Colours that people with any colour vision can tell apart (Okabe and Ito). */
+const STATES = new Map([
+  ["running", "#009e73"], ["runnable", "#e69f00"], ["blocked", "#d55e00"],
+  ["sleeping", "#9aa5b1"], ["suspended", "#7a7f87"],
+]);
+const CATEGORIES = new Map([
+  ["irq", "#cc79a7"], ["syscall", "#0072b2"], ["lock", "#d55e00"], ["span", "#56b4e9"],
+  ["lost", "#c00000"], ["event", "#7a7f87"],
+]);
+const THREADS = ["#0072b2", "#009e73", "#e69f00", "#cc79a7", "#56b4e9", "#d55e00", "#8a6fb0", "#b0a03a"];
+
+/** The colour of each name. @param {[string, string, number | null][]} names */
+export function colours(names) {
+  return names.map(([category, text, number]) => {
+    const state = STATES.get(text.split(":")[0]);
+    if (category === "sched" && state !== undefined) return state;
+    if (category !== "sched") return CATEGORIES.get(category) ?? "#7a7f87";
+    if (number === 0 || text.startsWith("idle")) return "#d4d8dd";
+    return THREADS[(number ?? 0) % THREADS.length];
+  });
+}
+
+/**
+ * Black or white, whichever is easier to read on a colour: by its relative luminance (WCAG 2).
+ * @param {string} colour
+ */
+function inkOn(colour) {
+  const part = (/** @type {number} */ at) => {
+    const value = parseInt(colour.slice(at, at + 2), 16) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  };
+  return 0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5) > 0.3 ? "#1a1a1a" : "#ffffff";
+}
+
+/** The hatching of losses. @param {CanvasRenderingContext2D} to */
+function hatched(to) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const lines = tile.getContext("2d");
+  if (lines === null) return "#c00000";
+  lines.strokeStyle = "#c00000";
+  lines.lineWidth = 2;
+  lines.beginPath();
+  for (const from of [-4, 0, 4, 8]) {
+    lines.moveTo(from, 8);
+    lines.lineTo(from + 8, 0);
+  }
+  lines.stroke();
+  return to.createPattern(tile, "repeat") ?? "#c00000";
+}
+
+export class Drawing {
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {import("./server.js").Trace} trace
+   */
+  constructor(canvas, trace) {
+    this.canvas = canvas;
+    const to = canvas.getContext("2d", { alpha: false });
+    if (to === null) throw new Error("This browser draws no pictures.");
+    this.to = to;
+    this.names = trace.names;
+    this.colours = colours(trace.names);
+    this.inks = this.colours.map(inkOn);
+    this.lost = hatched(to);
+  }
+
+  /**
+   * Draws these lines of a window, for a view of it.
+   * @param {import("./server.js").Window | null} window
+   * @param {{ from: number, to: number }} view
+   * @param {import("./tracks.js").Line[]} lines
+   * @param {number} scrolled
+   * @param {import("./server.js").Row[]} rows
+   */
+  draw(window, view, lines, scrolled, rows) {
+    const { to, canvas } = this;
+    const scale = devicePixelRatio;
+    const [width, height] = [canvas.width / scale, canvas.height / scale];
+    const style = getComputedStyle(document.documentElement);
+    to.setTransform(scale, 0, 0, scale, 0, 0);
+    to.fillStyle = style.getPropertyValue("--back");
+    to.fillRect(0, 0, width, height);
+    to.font = "11px system-ui, sans-serif";
+    to.textBaseline = "middle";
+    const text = style.getPropertyValue("--text");
+    for (const [place, line] of lines.entries()) {
+      const top = line.top - scrolled;
+      if (place % 2 === 1) {
+        to.fillStyle = style.getPropertyValue("--band");
+        to.fillRect(0, top, width, line.height);
+      }
+      if (window === null) continue;
+      // Where a step of the window is in this view.
+      const step = (window.to - window.from) / (window.columns * STEPS);
+      const unit = step * width / (view.to - view.from);
+      const shift = (window.from - view.from) * width / (view.to - view.from);
+      for (const row of line.rows) {
+        const entries = window.rows.get(row);
+        if (entries === undefined) continue;
+        const above = top + LINE * rows[row].depth;
+        if (rows[row].kind === "slices") this.slices(entries, unit, shift, above, width, text);
+        else if (rows[row].kind === "points") this.points(entries, unit, shift, above, width);
+        else this.values(entries, unit, shift, above, width);
+      }
+    }
+  }
+
+  /** @param {Uint32Array} runs @param {number} unit @param {number} shift @param {number} top
+   *  @param {number} width @param {string} text */
+  slices(runs, unit, shift, top, width, text) {
+    const { to } = this;
+    for (let at = 0; at < runs.length; at += WORDS) {
+      const left = Math.max(-1, runs[at] * unit + shift);
+      const right = Math.min(width + 1, runs[at + 1] * unit + shift);
+      if (right < 0 || left > width) continue;
+      const [name, count, part] = [runs[at + 2], runs[at + 3], runs[at + 4] / 65536];
+      const wide = Math.max(right - left, 0.8);
+      to.fillStyle = this.names[name]?.[0] === "lost" ? this.lost : this.colours[name] ?? "#7a7f87";
+      // What stands for several slices is as full as these are dense.
+      to.globalAlpha = count > 1 ? 0.25 + 0.75 * part : 1;
+      to.fillRect(left, top + 2, wide, LINE - 4);
+      to.globalAlpha = 1;
+      if (wide < 28) continue;
+      const title = count > 1 ? `${count} slices` : this.names[name]?.[1] ?? "";
+      to.save();
+      to.beginPath();
+      to.rect(left, top, wide - 2, LINE);
+      to.clip();
+      to.fillStyle = count > 1 ? text : this.inks[name] ?? text;
+      to.fillText(title, Math.max(left, 0) + 3, top + LINE / 2 + 1);
+      to.restore();
+    }
+  }
+
+  /** @param {Uint32Array} runs @param {number} unit @param {number} shift @param {number} top
+   *  @param {number} width */
+  points(runs, unit, shift, top, width) {
+    const { to } = this;
+    for (let at = 0; at < runs.length; at += WORDS) {
+      const [left, right] = [runs[at] * unit + shift, runs[at + 1] * unit + shift];
+      if (right < 0 || left > width) continue;
+      to.fillStyle = this.names[runs[at + 2]]?.[0] === "lost" ? "#c00000" : this.colours[runs[at + 2]] ?? "#7a7f87";
+      to.fillRect(left, top + 6, Math.max(right - left, 1.5), LINE - 12);
+    }
+  }
+
+  /** @param {Uint32Array} entries @param {number} unit @param {number} shift @param {number} top
+   *  @param {number} width */
+  values(entries, unit, shift, top, width) {
+    const numbers = new Float32Array(entries.buffer, entries.byteOffset, entries.length);
+    let [least, most] = [0, 1];
+    for (let at = 0; at < entries.length; at += WORDS) {
+      least = Math.min(least, numbers[at + 2]);
+      most = Math.max(most, numbers[at + 3]);
+    }
+    const { to } = this;
+    const y = (/** @type {number} */ value) => top + LINE - 2 - (value - least) / (most - least) * (LINE - 4);
+    to.fillStyle = "#56b4e9";
+    for (let at = 0; at < entries.length; at += WORDS) {
+      const left = Math.max(0, entries[at] * unit + shift);
+      const next = at + WORDS < entries.length ? entries[at + WORDS] * unit + shift : width;
+      const right = Math.min(width, next);
+      if (right < 0 || left > width) continue;
+      const high = y(numbers[at + 3]);
+      to.fillRect(left, high, Math.max(right - left, 0.8), y(least) - high + 1);
+    }
+  }
+}

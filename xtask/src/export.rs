@@ -1,4 +1,4 @@
-//! The steps `export` and `profiles`: see tests/export.
+//! The steps `export`, `profiles` and `view`: see tests/export.
 
 use std::fs;
 use std::path::PathBuf;
@@ -75,6 +75,58 @@ pub(crate) fn profiles() -> Result<()> {
             missing.join(", no ")
         ))),
     }
+}
+
+/// Checks the types of the page's scripts, which are written beside the code.
+const TYPESCRIPT: &str = "typescript@7.0.2";
+
+/// The page of `kymo view`: its scripts have the types that they say, and in a browser it shows what
+/// the reports say.
+pub(crate) fn view() -> Result<()> {
+    let mut missing = Vec::new();
+    match typescript()? {
+        Some(tsc) => {
+            let mut check = Command::new(tsc);
+            run_command(check.arg("--project").arg(root().join("crates/kymo-view")))?;
+        }
+        None => missing.push("npm for the types of the page's scripts"),
+    }
+    match setup::browser() {
+        Ok(browser) => {
+            let mut page = program("kymo-export-readers")?;
+            page.arg("page").arg("--kymo").arg(build("kymo")?);
+            page.arg("--big-trace").arg(build("kymo-big-trace")?);
+            page.args(["--browser", browser]);
+            run_program(page.arg("--folder").arg(target().join("view")))?;
+        }
+        Err(error) => {
+            eprintln!("{error:#}");
+            missing.push("a browser for the page: install chromium-headless-shell");
+        }
+    }
+    match missing.as_slice() {
+        [] => Ok(()),
+        missing => bail!(NotRun(format!(
+            "in part: there is no {}",
+            missing.join(", no ")
+        ))),
+    }
+}
+
+/// TypeScript's compiler; `None` without npm.
+fn typescript() -> Result<Option<PathBuf>> {
+    let folder = target().join("page").join(TYPESCRIPT);
+    let program = folder.join("node_modules/.bin/tsc");
+    if !program.exists() {
+        if !exists("npm") {
+            return Ok(None);
+        }
+        fs::create_dir_all(&folder)?;
+        let mut install = Command::new("npm");
+        install.args(["install", "--silent", "--no-save", "--prefix"]);
+        run_command(install.arg(&folder).arg(TYPESCRIPT))?;
+    }
+    Ok(Some(program))
 }
 
 /// The unpacked package of Speedscope; `None` without npm.

@@ -100,6 +100,25 @@ impl Browser {
         Ok(())
     }
 
+    /// Draws the mouse from one place of the page to another, with the shift key and a button down.
+    pub(crate) fn drag(&mut self, from: (f64, f64), to: (f64, f64)) -> Result<()> {
+        let steps = [
+            ("mouseMoved", from),
+            ("mousePressed", from),
+            ("mouseMoved", to),
+            ("mouseReleased", to),
+        ];
+        for (kind, (x, y)) in steps {
+            let event = json!({
+                "type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1,
+                // Shift.
+                "modifiers": 8,
+            });
+            self.call("Input.dispatchMouseEvent", event)?;
+        }
+        Ok(())
+    }
+
     /// Sends a command and returns its result.
     fn call(&mut self, method: &str, parameters: Value) -> Result<Value> {
         self.number += 1;

@@ -4,6 +4,7 @@
 //! with the book's examples.
 
 mod browser;
+mod page;
 mod profiles;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,8 @@ enum What {
     Traces(Arguments),
     /// Profiles.
     Profiles(profiles::Arguments),
+    /// The page of `kymo view`.
+    Page(page::Arguments),
 }
 
 /// Exports traces, and lets other tools read the files.
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
     let done = match What::parse() {
         What::Traces(arguments) => run(arguments),
         What::Profiles(arguments) => profiles::run(&arguments),
+        What::Page(arguments) => page::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -188,6 +188,12 @@ pub(crate) const STEPS: &[Step] = &[
         |_| export::profiles(),
     ),
     step(
+        "view",
+        "the page of kymo view: its types, and a browser that opens it",
+        |_| export::view(),
+    )
+    .needs(&["cli"]),
+    step(
         "program",
         "an ordinary program samples itself, and its stacks are whole",
         |_| flame::check(),

@@ -232,6 +232,25 @@ pub struct Ram {
     pub base: u64,
 }
 
+/// The kernel's file in a QEMU command, program first: the value of its last `-kernel`. `None` if it
+/// has none.
+///
+/// # Errors
+/// [`Error::NotQemu`].
+pub fn kernel_of(command: &[OsString]) -> Result<Option<PathBuf>, Error> {
+    let arguments = match command.split_first() {
+        Some((program, arguments)) if architecture(program).is_some() => arguments,
+        other => {
+            let program = other.map_or_else(String::new, |(program, _)| {
+                program.to_string_lossy().into_owned()
+            });
+            return Err(Error::NotQemu { program });
+        }
+    };
+    let value = options::last_value(arguments, "kernel").and_then(|place| arguments.get(place));
+    Ok(value.map(PathBuf::from))
+}
+
 const MIB: u64 = 1 << 20;
 /// QEMU's default size of RAM, which Kymo uses, too.
 const DEFAULT_RAM: u64 = 128 * MIB;
@@ -378,7 +397,7 @@ impl Launch {
         if boot.says_nothing() {
             return Ok(self);
         }
-        let place = options::last_append(&self.arguments).ok_or(BootError::NoAppend)?;
+        let place = options::last_value(&self.arguments, "append").ok_or(BootError::NoAppend)?;
         if let Some(line) = self.arguments.get_mut(place) {
             let text = line.to_str().ok_or(BootError::NotText)?;
             *line = boot.join(text)?.into();

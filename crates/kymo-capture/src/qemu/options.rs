@@ -111,8 +111,9 @@ fn takes_value(name: &str) -> bool {
     )
 }
 
-/// Index of the kernel's command line: QEMU uses the last one.
-pub(super) fn last_append(arguments: &[OsString]) -> Option<usize> {
+/// Index of the value of the last option of this name, which is the one that QEMU uses: `append`
+/// for the kernel's command line, `kernel` for its file.
+pub(super) fn last_value(arguments: &[OsString], option: &str) -> Option<usize> {
     let mut found = None;
     let mut places = 0..arguments.len();
     while let Some(place) = places.next() {
@@ -122,7 +123,7 @@ pub(super) fn last_append(arguments: &[OsString]) -> Option<usize> {
             .map_or("", name_of);
         if takes_value(name) {
             let value = places.next().filter(|&value| value < arguments.len());
-            found = if name == "append" {
+            found = if name == option {
                 value.or(found)
             } else {
                 found

@@ -414,3 +414,18 @@ fn a_ram_file_that_cannot_be_created_is_left_as_it_is() {
     assert!(matches!(failed, Error::RamFile { .. }), "{failed}");
     std::fs::remove_file(&link).expect("the link is still there");
 }
+
+#[test]
+fn the_kernel_of_a_command_is_that_of_its_last_option() {
+    let of = |command: &str| {
+        let words: Vec<OsString> = command.split(' ').map(OsString::from).collect();
+        kernel_of(&words)
+    };
+    let command = "qemu-system-riscv64 -append -kernel --kernel a -M virt -kernel b/c";
+    assert_eq!(of(command).unwrap(), Some(PathBuf::from("b/c")));
+    assert_eq!(of("qemu-system-riscv64 -M virt -kernel").unwrap(), None);
+    assert_eq!(of("qemu-system-riscv64 -append -kernel").unwrap(), None);
+    let refused = of("ls -kernel a").unwrap_err();
+    assert!(matches!(refused, Error::NotQemu { program } if program == "ls"));
+    assert!(matches!(kernel_of(&[]), Err(Error::NotQemu { .. })));
+}

@@ -31,7 +31,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo cost my-kernel.elf
   kymo cost my-kernel.elf --event SchedSwitch --append \"events=20000\" --json
   kymo cost my-kernel.elf --symbol '*::schedule' --range 0x80201000..0x80201040
-  kymo cost my-kernel.elf -- qemu-system-x86_64 -M q35 -smp 4 -kernel my-kernel.elf -nographic
+  kymo cost -- qemu-system-x86_64 -M q35 -smp 4 -kernel my-kernel.elf -nographic
 
 The figures are exact counts of instructions, loads and stores, not cycles. DWARF says which instructions belong to an inlined event:
 build the kernel with at least debug = \"line-tables-only\", which does not change the code.
@@ -42,8 +42,9 @@ Needs the plugin libkymo_cost.so beside kymo: cargo build --release -p kymo-cost
 /// Command line of `kymo cost`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The kernel, an ELF file.
-    kernel: PathBuf,
+    /// The kernel, an ELF file; by default that of the command's `-kernel`.
+    #[arg(required_unless_present = "command")]
+    kernel: Option<PathBuf>,
     /// Count these functions, also where they are inlined; `*` stands for any characters, `?` for
     /// one.
     #[arg(long, value_name = "PATTERN")]
@@ -134,7 +135,8 @@ fn print(line: &[u8]) {
 
 /// Runs `kymo cost`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
-    let sites = find(arguments)?;
+    let kernel = kernel(arguments)?;
+    let sites = find(arguments, &kernel)?;
     let plugin = plugin(arguments.plugin.as_deref())?;
     let scratch = Scratch(std::env::temp_dir().join(format!("kymo-cost-{}", std::process::id())));
     fs::create_dir_all(&scratch.0).with_context(|| {
@@ -157,6 +159,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     })?;
     let launch = launch(
         arguments,
+        &kernel,
         [&plugin, &counted, &report],
         &record::ram_file(&trace),
     )?;
@@ -206,7 +209,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     )
     .map_err(|error| anyhow!("cannot read the plugin's report: {error}"))?;
     let text = if arguments.json {
-        report.to_json(&arguments.kernel)
+        report.to_json(&kernel)
     } else {
         report.to_text()
     };
@@ -220,10 +223,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
              compare the counts with."
         );
     }
-    let agrees = report
-        .disagreement()
-        .inspect(|sentence| message!("kymo: {sentence}"))
-        .is_none();
+    let disagreement = report.disagreement();
+    for sentence in &disagreement {
+        message!("kymo: {sentence}");
+    }
+    let agrees = disagreement.is_empty();
     if !matches!(ending, Ending::PoweredOff) {
         message!("kymo: the machine {ending}.");
     }
@@ -235,15 +239,30 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     })
 }
 
+/// The kernel's file: as given, or that of the QEMU command.
+fn kernel(arguments: &Arguments) -> anyhow::Result<PathBuf> {
+    if let Some(kernel) = &arguments.kernel {
+        return Ok(kernel.clone());
+    }
+    let kernel = qemu::kernel_of(&arguments.command)?;
+    Ok(kernel.ok_or_else(|| {
+        Usage(
+            "the command has no option -kernel; name the kernel's ELF file before `--`".to_owned(),
+        )
+    })?)
+}
+
 /// Finds the sites in the kernel that the command line asks for.
-fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
-    let path = &arguments.kernel;
+fn find(arguments: &Arguments, path: &Path) -> anyhow::Result<Vec<Site>> {
     let bytes = fs::read(path).map_err(|source| qemu::Error::Kernel {
-        path: path.clone(),
+        path: path.to_owned(),
         source,
     })?;
     let code = CodeMap::parse(&bytes).map_err(|error| match error {
-        kymo_symbols::Error::NotElf => qemu::Error::NotElf { path: path.clone() }.into(),
+        kymo_symbols::Error::NotElf => qemu::Error::NotElf {
+            path: path.to_owned(),
+        }
+        .into(),
         error => anyhow::Error::from(error).context(path.display().to_string()),
     })?;
     let has_dwarf = !code.scopes.is_empty();
@@ -290,7 +309,7 @@ fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
                 all_events || arguments.event.iter().any(|name| is_asked(site, name))
             }),
         );
-        found.sort_by_key(|site| (sites::trace_name(&site.name), site.entry));
+        found.sort_by_key(|site| (sites::trace_name(&site.name), site.entries.first().copied()));
         found.extend(sites::functions(
             &code,
             "kymo::ring::*slow*",
@@ -344,6 +363,7 @@ fn plugin(given: Option<&Path>) -> anyhow::Result<PathBuf> {
 
 fn launch(
     arguments: &Arguments,
+    kernel: &Path,
     [plugin, counted, report]: [&PathBuf; 3],
     ram: &Path,
 ) -> anyhow::Result<Launch> {
@@ -366,12 +386,7 @@ fn launch(
         escaped(report)
     );
     let launch = if arguments.command.is_empty() {
-        let launch = Launch::kernel(
-            &arguments.kernel,
-            arguments.cpus,
-            arguments.append.as_deref(),
-            ram,
-        )?;
+        let launch = Launch::kernel(kernel, arguments.cpus, arguments.append.as_deref(), ram)?;
         match arguments.parallel {
             true => launch.with(["-accel", "tcg,thread=multi"]),
             false => launch.deterministic(),

@@ -51,11 +51,15 @@ fn field_size(class: &FieldClass) -> Option<u64> {
     }
 }
 
+/// Events that the library records by their numbers: no tracepoint of theirs has a name in DWARF.
+const BY_NUMBER: [&str; 3] = ["kymo_counter", "kymo_gauge", "kymo_histogram"];
+
 /// One event in the comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Compared {
     name: String,
-    calls: u64,
+    /// Calls that the plugin counted; `None` for an event that is recorded [`BY_NUMBER`].
+    calls: Option<u64>,
     recorded: Option<u64>,
     bytes: Option<u64>,
 }
@@ -81,15 +85,96 @@ fn calls(per_call: &Value) -> u64 {
         .sum()
 }
 
+/// Calls by the value of one quantity.
+type Histogram = BTreeMap<u64, u64>;
+
+/// Adds the plugin's histogram of a quantity to `sum`.
+fn add(sum: &mut Histogram, per_call: &Value, quantity: &str) {
+    let pairs = per_call[quantity]["histogram"].as_array();
+    for pair in pairs.into_iter().flatten() {
+        if let (Some(value), Some(calls)) = (pair[0].as_u64(), pair[1].as_u64()) {
+            *sum.entry(value).or_default() += calls;
+        }
+    }
+}
+
+/// The smallest value that at least `part` of 100 of the calls do not exceed, as the plugin has it.
+fn percentile(histogram: &Histogram, part: u64) -> Option<u64> {
+    let calls: u64 = histogram.values().sum();
+    let rank = (u128::from(calls) * u128::from(part)).div_ceil(100);
+    let mut below = 0;
+    histogram.iter().find_map(|(&value, &count)| {
+        below += u128::from(count);
+        (below >= rank).then_some(value)
+    })
+}
+
 /// Minimum, median, p90, p99 and maximum, as one cell.
-fn spread(per_call: &Value, quantity: &str) -> String {
-    let of = &per_call[quantity];
-    let cells = ["min", "median", "p90", "p99", "max"].map(|key| {
-        of[key]
-            .as_u64()
-            .map_or_else(|| "-".to_owned(), |value| value.to_string())
-    });
+fn spread(histogram: &Histogram) -> String {
+    let ends = [
+        histogram.keys().next().copied(),
+        histogram.keys().next_back().copied(),
+    ];
+    let parts = [50, 90, 99].map(|part| percentile(histogram, part));
+    let cells = [ends[0], parts[0], parts[1], parts[2], ends[1]]
+        .map(|value| value.map_or_else(|| "-".to_owned(), |value| value.to_string()));
     cells.join(" ")
+}
+
+/// The figures of a row: those of one site, or of all copies of a generic function.
+#[derive(Default)]
+struct Row {
+    /// The label, without generic arguments.
+    label: String,
+    copies: usize,
+    per_call: [Histogram; 3],
+    /// Calls that found the event switched off.
+    unmarked: [Histogram; 3],
+    outside: u64,
+    unfinished: u64,
+}
+
+impl Row {
+    fn add(&mut self, figure: &Value) {
+        self.copies += 1;
+        let unmarked = &figure["unmarked"]["per_call"];
+        for (sums, per_call) in [
+            (&mut self.per_call, &figure["per_call"]),
+            (&mut self.unmarked, unmarked),
+        ] {
+            for (sum, quantity) in sums.iter_mut().zip(QUANTITIES) {
+                add(sum, per_call, quantity);
+            }
+        }
+        let count = |key: &str| figure[key].as_u64().unwrap_or_default();
+        self.outside += count("outside_calls");
+        self.unfinished += count("unfinished");
+    }
+}
+
+/// A row's cells.
+fn cells(name: String, histograms: &[Histogram; 3]) -> Vec<String> {
+    let calls: u64 = histograms[0].values().sum();
+    let mut row = vec![name, calls.to_string()];
+    row.extend(histograms.iter().map(spread));
+    row
+}
+
+/// A path without generic arguments: `Tracer::name` of `Tracer<P>::name`. An `<impl ..>` stays.
+fn without_arguments(path: &str) -> String {
+    let mut out = String::new();
+    let (mut depth, mut last) = (0, ' ');
+    for letter in path.chars() {
+        match letter {
+            '<' if depth > 0 || last.is_alphanumeric() || last == '_' => depth += 1,
+            // The arrow of a function's type closes nothing.
+            '>' if depth > 0 && last != '-' => depth -= 1,
+            _ if depth > 0 => {}
+            _ => out.push(letter),
+        }
+        last = letter;
+    }
+    out
 }
 
 impl<'a> Report<'a> {
@@ -132,7 +217,7 @@ impl<'a> Report<'a> {
             .iter()
             .map(|(name, &calls)| Compared {
                 name: name.clone(),
-                calls,
+                calls: Some(calls),
                 recorded: recorded(name),
                 bytes: bytes.get(name).copied(),
             })
@@ -145,7 +230,7 @@ impl<'a> Report<'a> {
                 .filter(|name| !by_event.contains_key(*name));
             events.extend(others.map(|name| Compared {
                 name: name.clone(),
-                calls: 0,
+                calls: (!BY_NUMBER.contains(&name.as_str())).then_some(0),
                 recorded: recorded(name),
                 bytes: bytes.get(name).copied(),
             }));
@@ -160,35 +245,59 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// The first difference between plugin and trace, as a sentence. Lost events have no names, so
-    /// with losses only the totals can be compared.
-    pub fn disagreement(&self) -> Option<String> {
-        let recorded: u64 = self
-            .events
-            .iter()
-            .map(|event| event.recorded)
-            .sum::<Option<u64>>()?;
-        let calls: u64 = self.events.iter().map(|event| event.calls).sum();
+    /// What differs between plugin and trace, a sentence each; empty if they agree or there is no
+    /// trace. Lost events have no names, so with losses only the totals can be compared.
+    pub fn disagreement(&self) -> Vec<String> {
+        let compared = self.events.iter().filter_map(|event| {
+            let (calls, recorded) = (event.calls?, event.recorded?);
+            Some((&event.name, calls, recorded))
+        });
         if self.lost > 0 {
-            let differs = self.whole && calls != recorded + self.lost;
-            return differs.then(|| {
+            // Some of the lost may be of those that are not counted.
+            let is_whole = self.whole && self.events.iter().all(|event| event.calls.is_some());
+            let (calls, recorded) = compared.fold((0, 0), |sum, (_, calls, recorded)| {
+                (sum.0 + calls, sum.1 + recorded)
+            });
+            let differs = is_whole && calls != recorded + self.lost;
+            let sentence = differs.then(|| {
                 format!(
                     "the plugin counted {calls} calls, but the trace has {recorded} events and {} \
                      lost.",
                     self.lost
                 )
             });
+            return sentence.into_iter().collect();
         }
-        let differs = self
-            .events
-            .iter()
-            .find(|event| event.recorded != Some(event.calls))?;
-        let recorded = differs.recorded.unwrap_or_default();
-        Some(format!(
-            "the plugin counted {} calls of {}, but the trace has {recorded}: DWARF does not \
-             attribute this code correctly.",
-            differs.calls, differs.name
-        ))
+        let differs = compared.filter(|(_, calls, recorded)| calls != recorded);
+        differs
+            .map(|(name, calls, recorded)| {
+                format!(
+                    "the plugin counted {calls} calls of {name}, but the trace has {recorded}: \
+                     DWARF does not attribute this code correctly."
+                )
+            })
+            .collect()
+    }
+
+    /// The rows of the first table: sites that differ only in generic arguments are one.
+    fn rows(&self) -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::new();
+        let mut places = BTreeMap::new();
+        for (site, figure) in self.sites.iter().zip(&self.figures) {
+            let label = without_arguments(&label(site));
+            let next = rows.len();
+            let place = *places.entry((site.kind, label.clone())).or_insert(next);
+            if place == next {
+                rows.push(Row {
+                    label,
+                    ..Row::default()
+                });
+            }
+            if let Some(row) = rows.get_mut(place) {
+                row.add(figure);
+            }
+        }
+        rows
     }
 
     /// Cost per site, and calls compared with the trace, as two tables.
@@ -199,27 +308,19 @@ impl<'a> Report<'a> {
                 .to_vec(),
         ];
         let mut notes = String::new();
-        for (site, figure) in self.sites.iter().zip(&self.figures) {
-            let (name, per_call) = (label(site), &figure["per_call"]);
-            let row = |name: String, calls: u64, per_call: &Value| {
-                let mut row = vec![name, calls.to_string()];
-                row.extend(QUANTITIES.map(|quantity| spread(per_call, quantity)));
-                row
-            };
-            rows.push(row(name.clone(), calls(per_call), per_call));
-            let unmarked = figure["unmarked"]["calls"].as_u64().unwrap_or_default();
-            if unmarked > 0 {
-                rows.push(row(
-                    "  switched off".to_owned(),
-                    unmarked,
-                    &figure["unmarked"]["per_call"],
-                ));
+        for row in self.rows() {
+            let mut name = row.label;
+            if row.copies > 1 {
+                name = format!("{name} ({} copies)", row.copies);
             }
-            for (key, what) in [
-                ("outside_calls", "instructions belong to no call"),
-                ("unfinished", "calls did not end"),
+            rows.push(cells(name.clone(), &row.per_call));
+            if !row.unmarked[0].is_empty() {
+                rows.push(cells("  switched off".to_owned(), &row.unmarked));
+            }
+            for (count, what) in [
+                (row.outside, "instructions belong to no call"),
+                (row.unfinished, "calls did not end"),
             ] {
-                let count = figure[key].as_u64().unwrap_or_default();
                 if count > 0 {
                     let _ = writeln!(notes, "{name}: {count} {what}");
                 }
@@ -256,7 +357,7 @@ impl<'a> Report<'a> {
             );
             rows.push(vec![
                 event.name.clone(),
-                event.calls.to_string(),
+                cell(event.calls, "not counted"),
                 recorded,
                 bytes,
             ]);
@@ -289,7 +390,7 @@ impl<'a> Report<'a> {
             .collect();
         let all = json!({
             "type": "cost", "kernel": kernel.to_string_lossy(), "sites": sites, "events": events, "lost": self.lost,
-            "agrees": self.disagreement().is_none(),
+            "agrees": self.disagreement().is_empty(),
         });
         format!("{all}\n")
     }
@@ -328,5 +429,110 @@ fn label(site: &Site) -> String {
         (None, Kind::Event) => format!("{name}, a function"),
         (None, Kind::SlowPath) => format!("slow path: {name}"),
         (None, _) => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // Pieces of code: often there is one.
+mod tests {
+    use super::*;
+
+    fn site(kind: Kind, name: &str, inlined_in: Option<&str>) -> Site {
+        Site {
+            kind,
+            name: name.to_owned(),
+            inlined_in: inlined_in.map(str::to_owned),
+            ranges: vec![16..32],
+            entries: vec![16],
+            marks: Vec::new(),
+        }
+    }
+
+    /// The plugin's object of a function whose calls all have as many instructions.
+    fn figure(calls: u64, instructions: u64) -> Value {
+        let of = |value: u64| json!({ "histogram": [[value, calls]] });
+        let per_call = json!({ "instructions": of(instructions), "loads": of(5), "stores": of(4) });
+        json!({ "calls": calls, "per_call": per_call, "outside_calls": 0, "unfinished": 1 })
+    }
+
+    fn counts(events: &[(&str, u64)]) -> Counts {
+        let mut counts = Counts::default();
+        for (name, count) in events {
+            let cpus = BTreeMap::from([(Some(0), *count)]);
+            counts.events.insert((*name).to_owned(), cpus);
+        }
+        counts
+    }
+
+    fn report<'a>(sites: &'a [Site], figures: &[Value], counts: &Counts) -> Report<'a> {
+        let plugin = json!({ "functions": figures }).to_string();
+        Report::new(sites, &plugin, Some(counts), &BTreeMap::new(), true).unwrap()
+    }
+
+    #[test]
+    fn copies_of_a_generic_function_are_one_row() {
+        let sites = [
+            site(
+                Kind::Event,
+                "k::A",
+                Some("name<k::A>, in k::Tracer<P>::name"),
+            ),
+            site(
+                Kind::Event,
+                "k::A",
+                Some("name<k::B>, in k::Tracer<P>::name"),
+            ),
+            site(Kind::Event, "k::A", Some("k::<impl k::T<P>>::f")),
+            site(Kind::SlowPath, "k::slow<fn() -> u64>", None),
+        ];
+        let figures = [figure(3, 20), figure(1, 30), figure(2, 21), figure(0, 0)];
+        let report = report(&sites, &figures, &counts(&[("a", 6)]));
+        let text = report.to_text();
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| {
+                line.split("  ")
+                    .map(str::trim)
+                    .filter(|cell| !cell.is_empty())
+                    .collect()
+            })
+            .collect();
+        let row = |label: &str| rows.iter().find(|row| row.first() == Some(&label)).unwrap();
+        let all = row("A, inlined in name, in k::Tracer::name (2 copies)");
+        assert_eq!(all[1..3], ["4", "20 20 30 30 30"]);
+        assert_eq!(row("A, inlined in k::<impl k::T>::f")[1], "2");
+        assert_eq!(row("slow path: k::slow")[1], "0");
+        assert!(text.contains("(2 copies): 2 calls did not end\n"), "{text}");
+        assert_eq!(report.disagreement(), Vec::<String>::new());
+        assert_eq!(
+            without_arguments("a::<impl b::C<P>>::d<fn() -> e::F<G>>::h"),
+            "a::<impl b::C>::d::h"
+        );
+    }
+
+    #[test]
+    fn every_event_that_disagrees_is_named() {
+        let sites = [
+            site(Kind::Event, "k::A", None),
+            site(Kind::Event, "k::B", None),
+            site(Kind::Event, "k::C", None),
+        ];
+        let figures = [figure(25, 20), figure(4, 20), figure(1, 20)];
+        let recorded = [("a", 37), ("b", 4), ("d", 2), ("kymo_counter", 9)];
+        let report = report(&sites, &figures, &counts(&recorded));
+        let sentences = report.disagreement();
+        let begins = |begin: &str| sentences.iter().any(|sentence| sentence.starts_with(begin));
+        assert_eq!(sentences.len(), 3, "{sentences:?}");
+        assert!(begins(
+            "the plugin counted 25 calls of a, but the trace has 37"
+        ));
+        assert!(begins(
+            "the plugin counted 1 calls of c, but the trace has 0"
+        ));
+        assert!(begins(
+            "the plugin counted 0 calls of d, but the trace has 2"
+        ));
+        assert!(report.to_text().contains("kymo_counter  not counted"));
+        assert!(report.to_json(Path::new("k")).contains("\"agrees\":false"));
     }
 }

@@ -20,10 +20,11 @@ pub struct Site {
     pub inlined_in: Option<String>,
     /// Address ranges of the code.
     pub ranges: Vec<Range<u64>>,
-    /// Address at which a call begins.
-    pub entry: u64,
-    /// An instruction that only recording calls execute; `Some` for events with an on/off test.
-    pub mark: Option<u64>,
+    /// Addresses at which a call begins, ascending: for an event, every copy of its on/off test.
+    pub entries: Vec<u64>,
+    /// Instructions of which a recording call executes one, ascending; for events with an on/off
+    /// test. Empty: every call counts.
+    pub marks: Vec<u64>,
 }
 
 /// Why a site is counted.
@@ -67,18 +68,32 @@ pub fn trace_name(event: &str) -> String {
     name
 }
 
-/// The event type, if the scope is `Tracer::is_on`, `Tracer::record` or `Tracer::record_masked`.
+/// The tracer's functions that record one event.
+const RECORDS: [&str; 4] = [
+    "record",
+    "record_masked",
+    "record_in_place",
+    "record_in_place_masked",
+];
+
+/// The event type, if the scope is one of the tracer's functions for one event.
 fn tracer_call(scope: &Scope) -> Option<&str> {
-    // The functions of the same names that these call have one or three arguments.
-    let [_platform, event] = scope.arguments()[..] else {
-        return None;
+    // The first argument is the platform, and a closure may be the third. The functions of the same
+    // names that these call have other numbers of arguments.
+    let arguments = scope.arguments();
+    let event = match (scope.base(), &arguments[..]) {
+        ("is_on" | "record" | "record_masked", &[_platform, event])
+        | ("record_in_place" | "record_in_place_masked", &[_platform, event, _]) => event,
+        _ => return None,
     };
     let is_tracer = scope.path.is_empty() || scope.path.starts_with("kymo::tracer::Tracer");
-    (is_tracer && matches!(scope.base(), "is_on" | "record" | "record_masked")).then_some(event)
+    // No event has arguments of its own. Other functions with such a name have iterators there.
+    (is_tracer && !event.contains('<')).then_some(event)
 }
 
-/// Every place where an event is recorded: the code of one function that DWARF attributes to
-/// `Tracer::is_on` and `Tracer::record` for one event.
+/// The functions and inlined copies in which events are recorded: for each the code that DWARF
+/// attributes to `Tracer::is_on` and `Tracer::record` for one event, be it one tracepoint or
+/// several.
 pub fn events(code: &CodeMap) -> Vec<Site> {
     // `is_on` scopes and `record` scopes, by event and by the scope into which they were inlined.
     let mut places: BTreeMap<(Option<usize>, &str), [Vec<usize>; 2]> = BTreeMap::new();
@@ -94,72 +109,105 @@ pub fn events(code: &CodeMap) -> Vec<Site> {
         }) {
             continue;
         }
-        let is_record = scope.base() != "is_on";
+        let is_record = RECORDS.contains(&scope.base());
         // An `is_on` that was not inlined is part of its callers' cost.
         if scope.parent.is_some() || is_record {
             let parent = scope.parent.or(Some(number));
             places.entry((parent, event)).or_default()[usize::from(is_record)].push(number);
         }
     }
-    let mut sites = Vec::new();
-    for ((_, event), [mut tests, mut records]) in places {
-        let by_address = |&number: &usize| code.scopes.get(number).map(|scope| scope.entry);
-        tests.sort_by_key(by_address);
-        records.sort_by_key(by_address);
-        let together: Vec<(Option<usize>, Vec<usize>)> = if tests.len() == records.len() {
-            tests
-                .into_iter()
-                .map(Some)
-                .zip(records.into_iter().map(|record| vec![record]))
-                .collect()
-        } else if tests.len() == 1 && !records.is_empty() {
-            vec![(tests.first().copied(), records)]
-        } else {
-            records
-                .into_iter()
-                .map(|record| (None, vec![record]))
-                .collect()
-        };
-        sites.extend(
-            together
-                .iter()
-                .filter_map(|(test, records)| event_site(code, event, *test, records)),
-        );
-    }
-    sites
+    let sites = places
+        .iter()
+        .filter_map(|((_, event), [tests, records])| event_site(code, event, tests, records));
+    sites.collect()
 }
 
-fn event_site(code: &CodeMap, event: &str, test: Option<usize>, records: &[usize]) -> Option<Site> {
+/// The site of an event in one function. The compiler may have copied tests and records, and merged
+/// records, so which test belongs to which record is left to the run: a call begins at a test.
+fn event_site(code: &CodeMap, event: &str, tests: &[usize], records: &[usize]) -> Option<Site> {
     let record = code.scopes.get(*records.first()?)?;
-    let scopes = test
-        .iter()
-        .chain(records)
-        .filter_map(|&number| code.scopes.get(number));
-    let ranges = without_gaps(join_ranges(
-        scopes
-            .flat_map(|scope| scope.ranges.iter().cloned())
-            .collect(),
-    ));
-    let entry = test
-        .and_then(|test| code.scopes.get(test))
-        .map_or(record.entry, |test| test.entry);
-    // The compiler may move other instructions of the record in front of the test, but not the
-    // clock read.
-    let clock = code.scopes.iter().enumerate().find(|(number, scope)| {
-        scope.base() == "clock"
-            && code
-                .parents(*number)
-                .any(|parent| records.contains(&parent))
-    });
-    let mark = test.map(|_| clock.map_or(record.entry, |(_, clock)| clock.entry));
+    let scopes = tests.iter().chain(records);
+    let ranges = scopes
+        .filter_map(|&number| code.scopes.get(number))
+        .flat_map(|scope| scope.ranges.iter().cloned());
+    let ranges = without_gaps(join_ranges(ranges.collect()));
+    let sorted = |mut addresses: Vec<u64>| {
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
+    };
+    let recorded = || {
+        let records = records.iter().filter_map(|&number| code.scopes.get(number));
+        records.map(|record| record.entry).collect()
+    };
+    let (entries, marks) = if tests.is_empty() {
+        (recorded(), Vec::new())
+    } else {
+        let marks: Vec<u64> = records
+            .iter()
+            .flat_map(|&record| inside(code, record))
+            .filter(|&(number, scope)| stays_behind_the_test(code, number, scope))
+            .flat_map(|(_, scope)| scope.ranges.iter().map(|range| range.start))
+            .collect();
+        let entries = tests.iter().flat_map(|&test| test_entries(code, test));
+        (
+            entries.collect(),
+            if marks.is_empty() { recorded() } else { marks },
+        )
+    };
     Some(Site {
         kind: Kind::Event,
         name: event.to_owned(),
         inlined_in: record.parent.map(|_| code.owner(record)),
         ranges,
-        entry,
-        mark,
+        entries: sorted(entries),
+        marks: sorted(marks),
     })
+}
+
+/// Whether the scope is a part of a record that the compiler does not move in front of the on/off
+/// test, as it may the rest: what reads the clock, or the hot path in assembly, which does.
+fn stays_behind_the_test(code: &CodeMap, number: usize, scope: &Scope) -> bool {
+    let is_clock = |scope: &Scope| matches!(scope.base(), "clock" | "quick_clock");
+    match scope.base() {
+        "write_declared" | "write_raw" | "write_medium" => true,
+        // AArch64's; the others' has the clock in it.
+        "write" if scope.arguments().len() >= 2 => {
+            !inside(code, number).any(|(_, inner)| is_clock(inner))
+        }
+        _ => is_clock(scope),
+    }
+}
+
+/// The scopes inlined into a scope, at any depth.
+fn inside(code: &CodeMap, scope: usize) -> impl Iterator<Item = (usize, &Scope)> {
+    // A scope's descendants follow it, before any other scope.
+    let behind = code.scopes.iter().enumerate().skip(scope + 1);
+    behind.take_while(move |(number, _)| code.parents(*number).any(|parent| parent == scope))
+}
+
+/// Where the copies of an on/off test begin. Each has a load of the switch; a piece without one is
+/// the rest of a test that other instructions cut in two.
+fn test_entries(code: &CodeMap, test: usize) -> Vec<u64> {
+    let Some(scope) = code.scopes.get(test) else {
+        return Vec::new();
+    };
+    let of = |name: &str| -> Vec<u64> {
+        let loads = inside(code, test).filter(|(_, inner)| inner.base() == name);
+        let loads = loads.flat_map(|(_, inner)| inner.ranges.iter());
+        let pieces = loads.filter_map(|load| {
+            let piece = scope
+                .ranges
+                .iter()
+                .find(|piece| piece.contains(&load.start));
+            piece.map(|piece| piece.start)
+        });
+        pieces.collect()
+    };
+    // A switch is an atomic byte. On RISC-V, assembly loads it in a function of the block's.
+    let found = ["atomic_load", "load", "is_on"].map(of);
+    let found = found.into_iter().find(|found| !found.is_empty());
+    found.unwrap_or_else(|| scope.ranges.iter().map(|piece| piece.start).collect())
 }
 
 /// The longest gap, in bytes, between two pieces of an event that counts as part of it: enough for
@@ -191,8 +239,8 @@ pub fn functions(code: &CodeMap, pattern: &str, kind: Kind) -> Vec<Site> {
             name: symbol.name.clone(),
             inlined_in: None,
             ranges: vec![symbol.range.clone()],
-            entry: symbol.range.start,
-            mark: None,
+            entries: vec![symbol.range.start],
+            marks: Vec::new(),
         });
     let inlined = code
         .scopes
@@ -203,8 +251,8 @@ pub fn functions(code: &CodeMap, pattern: &str, kind: Kind) -> Vec<Site> {
         name: scope.name(),
         inlined_in: Some(code.owner(scope)),
         ranges: scope.ranges.clone(),
-        entry: scope.entry,
-        mark: None,
+        entries: vec![scope.entry],
+        marks: Vec::new(),
     });
     symbols.chain(inlined).collect()
 }
@@ -217,8 +265,8 @@ pub fn range(range: &Range<u64>) -> Site {
         name,
         inlined_in: None,
         ranges: vec![range.clone()],
-        entry: range.start,
-        mark: None,
+        entries: vec![range.start],
+        marks: Vec::new(),
     }
 }
 
@@ -230,8 +278,10 @@ pub fn plugin_arguments(sites: &[Site]) -> String {
         for range in &site.ranges {
             out.push_str(&format!("start={:#x}\nend={:#x}\n", range.start, range.end));
         }
-        out.push_str(&format!("entry={:#x}\n", site.entry));
-        if let Some(mark) = site.mark {
+        for entry in &site.entries {
+            out.push_str(&format!("entry={entry:#x}\n"));
+        }
+        for mark in &site.marks {
             out.push_str(&format!("mark={mark:#x}\n"));
         }
     }
@@ -304,22 +354,85 @@ mod tests {
                     inlined_in: Some("k::switch".into()),
                     // Includes the branch between test and record.
                     ranges: vec![0x10c..0x140, 0x180..0x190],
-                    entry: 0x110,
-                    mark: Some(0x120),
+                    entries: vec![0x110],
+                    marks: vec![0x120],
                 },
                 Site {
                     kind: Kind::Event,
                     name: "k::F".into(),
                     inlined_in: None,
                     ranges: vec![0x300..0x310],
-                    entry: 0x300,
-                    mark: None,
+                    entries: vec![0x300],
+                    marks: Vec::new(),
                 },
             ]
         );
         assert_eq!(
             plugin_arguments(&sites[..1]),
             "name=0\nstart=0x10c\nend=0x140\nstart=0x180\nend=0x190\nentry=0x110\nmark=0x120\n"
+        );
+    }
+
+    /// As LLVM leaves it where it copies the end of a function: one scope of each call, in pieces.
+    #[test]
+    fn every_copy_of_a_test_is_an_entry_and_every_copy_of_a_record_counts() {
+        let scopes = vec![
+            scope("k", "lock", &[0x100..0x300], None),
+            scope(
+                "",
+                "is_on<k::P, k::E>",
+                &[0x100..0x106, 0x180..0x182, 0x184..0x186, 0x200..0x206],
+                Some(0),
+            ),
+            // The second copy is cut in two: the load, and the test of what was loaded.
+            scope(
+                "",
+                "is_on<kymo::Switch<k::E>>",
+                &[0x100..0x104, 0x180..0x182, 0x200..0x204],
+                Some(1),
+            ),
+            scope(
+                "",
+                "record<k::P, k::E>",
+                &[0x108..0x120, 0x188..0x1a0, 0x210..0x220],
+                Some(0),
+            ),
+            scope(
+                "",
+                "clock",
+                &[0x110..0x114, 0x190..0x194, 0x214..0x218],
+                Some(3),
+            ),
+            // A merged record of two tests.
+            scope("k", "pair", &[0x400..0x500], None),
+            scope("", "is_on<k::P, k::F>", &[0x400..0x404], Some(5)),
+            scope("", "is_on<k::P, k::F>", &[0x420..0x424], Some(5)),
+            scope(
+                "",
+                "record_in_place<k::P, k::F, k::{closure#0}>",
+                &[0x440..0x460],
+                Some(5),
+            ),
+            // No event, but an iterator.
+            scope(
+                "",
+                "record<k::P, core::Chain<k::A, k::B>>",
+                &[0x480..0x490],
+                Some(5),
+            ),
+        ];
+        let sites = events(&CodeMap::new(Vec::new(), scopes));
+        let [one, two] = &sites[..] else {
+            panic!("{sites:?}");
+        };
+        assert_eq!(one.entries, [0x100, 0x180, 0x200]);
+        assert_eq!(one.marks, [0x110, 0x190, 0x214]);
+        assert_eq!(two.name, "k::F");
+        assert_eq!(two.entries, [0x400, 0x420]);
+        assert_eq!(two.marks, [0x440]);
+        assert_eq!(
+            plugin_arguments(&sites[1..]),
+            "name=0\nstart=0x400\nend=0x460\nentry=0x400\nentry=0x420\nmark=0x440\n"
         );
     }
 }

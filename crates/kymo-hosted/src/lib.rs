@@ -10,6 +10,7 @@
 //! - Rings are never unmapped, so a thread may outlive a session.
 //! - A program has one session at a time; all sessions have the sizes of the first.
 //!
+//! A vocabulary with [`THREADS`] has each thread's number and name, and the program's, in the trace.
 //! With [`Options::sampling`], the program's threads are sampled too: see [`Sampling`].
 //!
 //! # Example
@@ -44,6 +45,7 @@
     path = "unsupported.rs"
 )]
 mod sampling;
+mod threads;
 
 use std::cell::Cell;
 use std::path::Path;
@@ -110,14 +112,26 @@ unsafe impl Platform for Hosted {
         wait_until_quiet(&memory);
     }
 
-    /// How samples are taken. Processes and threads are named with their first sample.
+    /// How samples are taken, and the threads that hold rings. Others are named when they get one.
     fn dump_state() {
-        type Settings = kymo::vocabulary::Sampling;
-        if let Some(settings) = sampling::settings()
-            && Tracer::<Hosted>::is_on::<Settings>()
+        record_settings();
+        // Where all rings are taken, and the calling thread has none, nothing can be recorded.
+        if Tracer::<Hosted>::is_on::<ThreadStateDump>()
+            && threads::hold_any()
+            && (has_ring() || take_ring().is_some())
         {
-            Tracer::<Hosted>::record(settings);
+            threads::dump();
         }
+    }
+}
+
+/// Records how samples are taken, if they are.
+fn record_settings() {
+    type Settings = kymo::vocabulary::Sampling;
+    if let Some(settings) = sampling::settings()
+        && Tracer::<Hosted>::is_on::<Settings>()
+    {
+        Tracer::<Hosted>::record(settings);
     }
 }
 
@@ -174,6 +188,7 @@ struct Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         sampling::leave();
+        threads::leave(self.ring);
         // Events that this thread's other destructors or signal handlers still record find no ring
         // and are counted: see `claim`.
         BLOCK.set(NO_RING.as_ptr());
@@ -249,10 +264,10 @@ unsafe impl Local for HostedLocal {
 /// or all rings are taken. A thread whose signal handlers record must call it beforehand, because
 /// claiming takes a lock.
 pub fn ring_number() -> Option<u32> {
-    let cpu = if std::ptr::eq(BLOCK.get(), NO_RING.as_ptr()) {
-        claim()
-    } else {
+    let cpu = if has_ring() {
         HostedLocal::cpu()
+    } else {
+        claim()
     };
     cpu.map(|cpu| HostedLocal::control(cpu, ChannelKind::Events).cpu())
 }
@@ -264,23 +279,34 @@ pub fn sample_this_thread() -> bool {
     ring_number().is_some() && sampling::is_sampled()
 }
 
+/// Whether the calling thread has a ring.
+fn has_ring() -> bool {
+    !std::ptr::eq(BLOCK.get(), NO_RING.as_ptr())
+}
+
+/// Claims a ring for the calling thread, which has none; counts the event that finds none.
 #[cold]
 #[inline(never)]
 fn claim() -> Option<Blocks> {
+    let claimed = take_ring();
+    if claimed.is_none()
+        && let Some(rings) = MEMORY.get()
+        // SAFETY: no thread owns the last CPU's ring of a hosted session; its `discarded` is only
+        // ever incremented, atomically.
+        && let Some(uncounted) = unsafe { rings.memory.control(rings.options.max_threads).as_ref() }
+    {
+        uncounted.count_discarded();
+    }
+    claimed
+}
+
+/// Takes a free ring for the calling thread, which has none, and records whose it is.
+fn take_ring() -> Option<Blocks> {
     let rings = MEMORY.get()?;
     // A thread that is ending must not take the lock: it may already hold it.
     let ring = if CLAIM.try_with(|_| ()).is_ok() {
-        free().pop()
+        free().pop()?
     } else {
-        None
-    };
-    let Some(ring) = ring else {
-        // SAFETY: no thread owns the last CPU's ring of a hosted session; its `discarded` is only
-        // ever incremented, atomically.
-        if let Some(uncounted) = unsafe { rings.memory.control(rings.options.max_threads).as_ref() }
-        {
-            uncounted.count_discarded();
-        }
         return None;
     };
     let block = rings.memory.control(ring);
@@ -288,6 +314,7 @@ fn claim() -> Option<Blocks> {
     BLOCK.set(block);
     // What this records, or makes others record, finds the ring. No sample comes before: the thread
     // has no timer yet.
+    threads::enter(ring);
     if let Some(sampler) = rings.samplers.get(ring as usize) {
         sampling::enter(sampler);
     }
@@ -367,7 +394,13 @@ impl Default for Sampling {
     }
 }
 
-/// The events of a program that is sampled:
+/// The events with the numbers and names of the program and its threads: `kymo report`, `kymo dump
+/// --names` and `kymo export` show them. Each thread records its own at its first event, and a
+/// session that begins later those of the threads that have rings.
+/// `static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![kymo_hosted::THREADS; PieceDone];`
+pub const THREADS: Vocabulary = kymo::vocabulary![ProcessStateDump, ThreadStateDump];
+
+/// The events of a program that is sampled, [`THREADS`] among them:
 /// `static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![kymo_hosted::SAMPLES; PieceDone];`
 pub const SAMPLES: Vocabulary = kymo::vocabulary![
     Sample,

@@ -24,6 +24,9 @@ pub struct Cpu {
     pub number: u64,
     /// The running thread, if it is known.
     pub current: Option<ThreadId>,
+    /// In the trace of a program that recorded itself, the thread whose ring this is: no loss hides
+    /// it.
+    pub(crate) holder: Option<ThreadId>,
     /// Context of the running thread while its identity is unknown.
     pub(crate) stranger: Context,
     handlers: Vec<Handler>,
@@ -83,7 +86,7 @@ impl Cpu {
     }
 
     pub(crate) fn forget(&mut self) {
-        self.current = None;
+        self.current = self.holder;
         self.handlers.clear();
         self.counts = None;
         self.stranger.forget();

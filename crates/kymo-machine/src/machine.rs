@@ -34,6 +34,9 @@ pub(crate) struct At<'r, 'e> {
     pub(crate) number: Option<u64>,
     /// Whether Kymo recorded it.
     pub(crate) is_kymo: bool,
+    /// Whether Kymo recorded it in a program that switches no threads of its own, so that its
+    /// "CPUs" are the rings of its threads.
+    pub(crate) is_program: bool,
 }
 
 impl<'e> At<'_, 'e> {
@@ -231,10 +234,16 @@ impl Machine {
         self.thread(id)?.context.call.map(|(call, _)| call)
     }
 
-    /// Numbers of the thread and the process in the event's context.
+    /// Numbers of the thread and the process in the event's context, or else, in the trace of a
+    /// program that recorded itself, of the thread whose ring has the event.
     pub fn context(&self, event: &EventRef<'_>) -> (Option<u64>, Option<u64>) {
-        self.class(event)
-            .map_or((None, None), |class| (class.tid(event), class.pid(event)))
+        let class = self.class(event);
+        let (tid, pid) = class.map_or((None, None), |class| (class.tid(event), class.pid(event)));
+        let holder = event.cpu().and_then(|cpu| self.cpu_of(cpu)?.holder);
+        match holder.and_then(|holder| self.thread(holder)) {
+            Some(thread) if tid.is_none() => (Some(thread.tid), pid.or(thread.pid)),
+            _ => (tid, pid),
+        }
     }
 
     /// Whether events of this class can change the model.
@@ -370,6 +379,7 @@ impl Machine {
                     cpu,
                     number,
                     is_kymo: known.is_kymo,
+                    is_program: known.is_program,
                 };
                 self.apply(meaning.event, &at);
             }
@@ -408,7 +418,7 @@ impl Machine {
 
     /// Index of the CPU of this number, added if it is new.
     #[cold]
-    fn cpu_place(&mut self, number: u64) -> usize {
+    pub(crate) fn cpu_place(&mut self, number: u64) -> usize {
         let next = self.cpus.len();
         let place = *self.cpu_places.entry(number).or_insert(next);
         if place == next {
@@ -631,6 +641,9 @@ impl Machine {
             // An event is more accurate than a dump.
             thread.prio = thread.prio.or(dumped.prio);
             thread.dumped = dumped.state.or(thread.dumped);
+        }
+        if let (true, Some(ring)) = (at.is_program, dumped.cpu) {
+            self.hold(id, ring);
         }
     }
 

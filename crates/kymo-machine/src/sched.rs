@@ -58,6 +58,23 @@ impl Machine {
         self.run(next, at, losses);
     }
 
+    /// From here on the program's thread records into this ring, which it keeps until it ends.
+    pub(crate) fn hold(&mut self, thread: ThreadId, ring: u64) {
+        let place = self.cpu_place(ring);
+        let Some(cpu) = self.cpus.get_mut(place) else {
+            return;
+        };
+        if cpu.holder == Some(thread) {
+            return;
+        }
+        cpu.holder = Some(thread);
+        cpu.current = Some(thread);
+        let stranger = std::mem::take(&mut cpu.stranger);
+        if let Some(thread) = self.threads.get_mut(thread.index()) {
+            thread.context = stranger;
+        }
+    }
+
     /// Handles a switch from a thread that did not run there: both threads' contexts become
     /// unknown.
     fn break_chain(&mut self, ran: ThreadId, prev: ThreadId, at: &At<'_, '_>) {

@@ -22,6 +22,8 @@ pub(crate) struct Known {
     pub(crate) classes: Box<[Class]>,
     /// Whether its losses precede the packet that reports them.
     pub(crate) is_kymo: bool,
+    /// Whether Kymo recorded it in a program that switches no threads of its own.
+    pub(crate) is_program: bool,
 }
 
 /// What is kept of a stream's last event.
@@ -81,6 +83,7 @@ impl Streams {
                 metadata: Arc::clone(metadata),
                 classes: typed::classes(metadata, &tracer),
                 is_kymo: tracer.is_kymo,
+                is_program: tracer.is_kymo && tracer.is_program && !typed::switches(metadata),
             })
         });
         if self.read.len() <= place {

@@ -10,9 +10,6 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use kymo::Text;
-use kymo::vocabulary::NAME_BYTES;
-
 /// The note's name in a trace directory.
 const NOTE: &str = ".kymo-images";
 
@@ -121,13 +118,6 @@ fn build_id(mut notes: &[u8]) -> Option<&[u8]> {
         }
         notes = rest.get(padded(len)..)?;
     }
-}
-
-/// The name of the program's file.
-pub(crate) fn program_name() -> Text<NAME_BYTES> {
-    let path = std::env::current_exe().unwrap_or_default();
-    let name = path.file_name().unwrap_or(OsStr::new("program"));
-    Text::new(&name.to_string_lossy())
 }
 
 /// Notes beside a new trace which files are loaded. Files without a path, such as the code that the

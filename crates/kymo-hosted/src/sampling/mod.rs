@@ -28,12 +28,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use kymo::event::{Event, Vocabulary};
-use kymo::platform::Platform as _;
 use kymo::sample::Sampler;
 use kymo::vocabulary::{
     NAME_BYTES, Pid, ProcessStateDump, Sample, SamplingDriver, StackCopy, ThreadStateDump,
 };
-use kymo::{Error, NameEpoch, Text, Tracer};
+use kymo::{Error, Text, Tracer};
 
 use crate::{Hosted, Sampling};
 use thread::{THREAD, Thread};
@@ -54,9 +53,8 @@ static STACK_BYTES: AtomicU32 = AtomicU32::new(0);
 static THREADS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 /// Threads that got no timer since the session began.
 static WITHOUT_TIMER: AtomicU32 = AtomicU32::new(0);
-/// The process, and whether it was named in this name epoch.
+/// The program's name, found before a handler needs it.
 static PROCESS: OnceLock<Text<NAME_BYTES>> = OnceLock::new();
-static PROCESS_NAMED: NameEpoch = NameEpoch::new();
 
 /// A thread that has not ended.
 #[derive(Debug)]
@@ -106,7 +104,7 @@ pub(crate) fn prepare(sampling: &Sampling, vocabulary: &Vocabulary) -> Result<()
             "the vocabulary does not have kymo_hosted::SAMPLES",
         ));
     }
-    PROCESS.get_or_init(images::program_name);
+    PROCESS.get_or_init(crate::threads::program_name);
     signal::install()
 }
 
@@ -135,7 +133,7 @@ pub(crate) fn begin(
     DEPTH.store(sampling.depth, Relaxed);
     STACK_BYTES.store(sampling.stack_bytes, Relaxed);
     WITHOUT_TIMER.store(0, Relaxed);
-    Hosted::dump_state();
+    crate::record_settings();
     thread::find_code();
     let mut threads = threads();
     forget_parents(&mut threads);
@@ -222,7 +220,7 @@ pub(crate) fn without_timer() -> u32 {
 #[inline]
 fn name(thread: &Thread) {
     let pid = Pid(std::process::id());
-    Tracer::<Hosted>::named(&PROCESS_NAMED, || ProcessStateDump {
+    Tracer::<Hosted>::named(&crate::threads::PROCESS_NAMED, || ProcessStateDump {
         pid,
         parent_pid: Pid(0),
         name: PROCESS.get().copied().unwrap_or(Text::new("")),

@@ -13,7 +13,8 @@ mod linux;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use kymo::event::{FieldSchema, FieldValues};
+use kymo::event::{Event as _, FieldSchema, FieldValues};
+use kymo::vocabulary::SchedSwitch;
 use kymo_ctf::{
     EnvValue, EventClass, EventRef, FieldAccess, Metadata, Scope, StreamClass, ValueRef,
 };
@@ -253,7 +254,7 @@ impl Class {
 pub(crate) struct Tracer {
     pub(crate) is_kymo: bool,
     /// Whether a program recorded itself.
-    is_program: bool,
+    pub(crate) is_program: bool,
     /// Conversion of Linux's thread states.
     states: fn(u64) -> Option<u64>,
 }
@@ -285,6 +286,12 @@ pub fn is_kymos(metadata: &Metadata) -> bool {
 /// Whether the trace with this metadata is of programs, which recorded themselves.
 pub fn is_program(metadata: &Metadata) -> bool {
     Tracer::of(metadata).is_program
+}
+
+/// Whether a trace with this metadata may have switches of threads.
+pub(crate) fn switches(metadata: &Metadata) -> bool {
+    let mut classes = metadata.streams().flat_map(|stream| stream.events.values());
+    classes.any(|class| &*class.name == SchedSwitch::SCHEMA.name)
 }
 
 /// The resolved event classes of a trace, by [`EventClass::index`].

@@ -101,7 +101,7 @@ fn what_cannot_be_shown_is_said_in_a_sentence() {
         &["view", "--no-open", "--port", &port, "--index", index_name],
         made.finish(),
     );
-    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(output.status.code(), Some(4));
     let message = String::from_utf8(output.stderr).unwrap();
     let last = message.lines().last().unwrap();
     assert!(

@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::bench::book;
 use crate::process::{output, program};
 use crate::setup::{AARCH64, RISCV64, X86_64};
-use crate::{kernel, setup};
+use crate::{kernel, setup, test};
 
 /// The page of the book with the table, and the lines that delimit it.
 const PAGE: &str = "docs/src/overhead.md";
@@ -18,6 +18,8 @@ pub(crate) fn run(into_the_book: bool) -> Result<()> {
     let toolchain = setup::run()?;
     let mut overhead = program("kymo-overhead")?;
     overhead
+        .arg("--kymo")
+        .arg(test::cli()?)
         .args(["--kernel", "hello:riscv64"])
         .arg(kernel::hello(toolchain)?)
         .arg(kernel::hello_compiled_out(toolchain)?);

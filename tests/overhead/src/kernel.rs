@@ -15,10 +15,19 @@ pub struct Kernel {
     pub harts: u32,
     /// Instructions in a tick of its clock: a nanosecond each.
     instructions_per_tick: u64,
-    /// Its words for a recording that never starts, starts and stops, or goes on all the time.
-    pub off: &'static str,
-    pub stopped: &'static str,
-    pub on: &'static str,
+    /// The demo kernel's workload; kernels/hello has one only.
+    pub workload: Option<&'static str>,
+}
+
+/// What a kernel records while it works.
+#[derive(Clone, Copy, Debug)]
+pub enum Recording {
+    /// Nothing: it never starts.
+    Never,
+    /// Nothing: it starts and stops before.
+    Stopped,
+    /// Every event.
+    On,
 }
 
 const RISCV64: &[&str] = &["qemu-system-riscv64", "-M", "virt", "-nographic"];
@@ -48,53 +57,93 @@ const AARCH64: &[&str] = &[
     "enable=on,target=native",
 ];
 
-/// The demo kernel exchanges messages and bytes on one hart, which is never idle then.
+/// The demo kernel works on one hart, which is never idle then: its processes exchange messages and
+/// bytes by system calls.
 const DEMO: Kernel = Kernel {
     kernel: "demo",
     arch: "riscv64",
     qemu: RISCV64,
     harts: 1,
     instructions_per_tick: 100,
-    off: "kymo=off run=ipc",
-    stopped: "kymo=off run=perf,start run=perf,stop run=ipc",
-    on: "kymo=start run=ipc",
+    workload: Some(CALLS),
 };
 
-pub const KERNELS: [Kernel; 4] = [
+const DEMO_X86_64: Kernel = Kernel {
+    arch: "x86_64",
+    qemu: X86_64,
+    instructions_per_tick: 1,
+    ..DEMO
+};
+
+const DEMO_AARCH64: Kernel = Kernel {
+    arch: "aarch64",
+    qemu: AARCH64,
+    instructions_per_tick: 16,
+    ..DEMO
+};
+
+/// The demo kernel's work with system calls, and with switches and wake-ups.
+const CALLS: &str = "ipc";
+const SWITCHES: &str = "turns";
+
+pub const KERNELS: [Kernel; 7] = [
     Kernel {
         kernel: "hello",
         harts: 4,
-        off: "kymo=off",
-        stopped: "stopped=yes",
-        on: "kymo=start",
+        workload: None,
         ..DEMO
     },
     DEMO,
-    Kernel {
-        arch: "x86_64",
-        qemu: X86_64,
-        instructions_per_tick: 1,
-        ..DEMO
-    },
-    Kernel {
-        arch: "aarch64",
-        qemu: AARCH64,
-        instructions_per_tick: 16,
-        ..DEMO
-    },
+    DEMO.with(SWITCHES),
+    DEMO_X86_64,
+    DEMO_X86_64.with(SWITCHES),
+    DEMO_AARCH64,
+    DEMO_AARCH64.with(SWITCHES),
 ];
 
 impl Kernel {
+    const fn with(self, workload: &'static str) -> Kernel {
+        Kernel {
+            workload: Some(workload),
+            ..self
+        }
+    }
+
+    /// Whether the parts of what tracing costs are counted: on RISC-V, which stands for the others.
+    pub fn has_parts(&self) -> bool {
+        self.workload.is_some() && self.arch == DEMO.arch
+    }
+
+    /// Its name on the command line, for all workloads.
     pub fn name(&self) -> String {
         format!("{}:{}", self.kernel, self.arch)
     }
 
+    /// What a table of it is called.
+    pub fn title(&self) -> String {
+        let of = format!("`kernels/{}` on {}", self.kernel, self.arch);
+        match self.workload {
+            Some(workload) => format!("{of}, workload `{workload}`"),
+            None => of,
+        }
+    }
+
     /// The command line for this amount of work.
-    pub fn words(&self, units: u32, words: &str) -> String {
-        let amount = if self.kernel == "hello" {
-            "units"
-        } else {
+    pub fn words(&self, units: u32, recording: Recording) -> String {
+        let words = match (self.workload, recording) {
+            (None, Recording::Never) => "kymo=off".to_owned(),
+            (None, Recording::Stopped) => "stopped=yes".to_owned(),
+            (None, Recording::On) => "kymo=start".to_owned(),
+            (Some(workload), Recording::Never) => format!("kymo=off run={workload}"),
+            (Some(workload), Recording::Stopped) => {
+                format!("kymo=off run=perf,start run=perf,stop run={workload}")
+            }
+            (Some(workload), Recording::On) => format!("kymo=start run={workload}"),
+        };
+        let amount = if self.workload.is_some() {
             "rounds"
+        } else {
+            "units"
         };
         format!("{amount}={units} packets=16 {words}")
     }
@@ -140,7 +189,7 @@ mod tests {
         let said = "OpenSBI v1.1\nhart count 4\nhello: recording on 2 harts\nhello: 400 units of work in 12000 ticks\n\
             hart 0: switch=10 irq_enter=3 irq_exit=3 thread_name=2 marker=200 last=50,50\n\
             hart 1: switch=11 irq_enter=4 irq_exit=4 thread_name=2 marker=200 last=50,50\n";
-        let [hello, _, demo, _] = &KERNELS;
+        let [hello, _, _, demo, ..] = &KERNELS;
         let figure = Figure {
             units: 400,
             instructions: 1_200_000,

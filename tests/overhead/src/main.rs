@@ -6,6 +6,7 @@
 //! interrupts and the firmware. Every run is repeated, and must print exactly the same figures.
 
 mod kernel;
+mod parts;
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -16,7 +17,8 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 
-use kernel::{KERNELS, Kernel};
+use kernel::{KERNELS, Kernel, Recording};
+use parts::Parts;
 
 /// The file with the limits.
 const BUDGETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../budgets.toml");
@@ -36,6 +38,10 @@ struct Arguments {
     /// that with its tracepoints compiled out
     #[arg(long = "kernel", num_args = 3, value_names = ["NAME", "IN", "OUT"], required = true)]
     kernels: Vec<OsString>,
+    /// The program `kymo`, with QEMU's plugin beside it: it counts where the demo kernel's
+    /// instructions go
+    #[arg(long)]
+    kymo: PathBuf,
 }
 
 fn main() -> ExitCode {
@@ -54,27 +60,27 @@ fn run(arguments: &Arguments) -> Result<()> {
         let [name, compiled_in, compiled_out] = words else {
             bail!("--kernel takes three words");
         };
-        let kernel = KERNELS
-            .iter()
-            .find(|kernel| **name == *kernel.name())
-            .with_context(|| format!("there is no kernel {}", name.display()))?;
-        let budget = Budget::read(kernel)?;
         let [compiled_in, compiled_out] = [compiled_in, compiled_out].map(PathBuf::from);
-        let measure = |image: &Path, words: &str| measure(kernel, budget.units, image, words);
-        let figures = Figures {
-            compiled_out: measure(&compiled_out, kernel.off)?,
-            off: measure(&compiled_in, kernel.off)?,
-            stopped: measure(&compiled_in, kernel.stopped)?,
-            on: measure(&compiled_in, kernel.on)?,
-        };
-        println!(
-            "`kernels/{}` on {}:\n\n{}",
-            kernel.kernel,
-            kernel.arch,
-            figures.table()
-        );
-        let more = budget.exceeded_by(&figures).into_iter();
-        exceeded.extend(more.map(|text| format!("{}, {text}", kernel.name())));
+        let mut of_name = KERNELS.iter().filter(|kernel| **name == *kernel.name());
+        let first = of_name.next();
+        let first = first.with_context(|| format!("there is no kernel {}", name.display()))?;
+        for kernel in [first].into_iter().chain(of_name) {
+            let budget = Budget::read(kernel)?;
+            let measure = |image: &Path, recording| measure(kernel, budget.units, image, recording);
+            let figures = Figures {
+                compiled_out: measure(&compiled_out, Recording::Never)?,
+                off: measure(&compiled_in, Recording::Never)?,
+                stopped: measure(&compiled_in, Recording::Stopped)?,
+                on: measure(&compiled_in, Recording::On)?,
+            };
+            println!("{}:\n\n{}", kernel.title(), figures.table());
+            if kernel.has_parts() {
+                let parts = Parts::count(&arguments.kymo, kernel, budget.units, &compiled_in)?;
+                println!("Where they go:\n\n{}", parts.table(&figures));
+            }
+            let more = budget.exceeded_by(&figures).into_iter();
+            exceeded.extend(more.map(|text| format!("{}: {text}", kernel.title())));
+        }
     }
     if !exceeded.is_empty() {
         bail!("over the budget of budgets.toml: {}", exceeded.join("; "));
@@ -139,8 +145,8 @@ impl Figures {
 }
 
 /// Runs the kernel several times; all runs must give the same figures.
-fn measure(kernel: &Kernel, units: u32, image: &Path, words: &str) -> Result<Figure> {
-    let words = kernel.words(units, words);
+fn measure(kernel: &Kernel, units: u32, image: &Path, recording: Recording) -> Result<Figure> {
+    let words = kernel.words(units, recording);
     let first = output(kernel, image, &words)?;
     for _ in 1..RUNS {
         let again = output(kernel, image, &words)?;
@@ -205,8 +211,13 @@ impl Budget {
         };
         let entry = entries
             .iter()
-            .find(|entry| is(entry, "kernel", kernel.kernel) && is(entry, "arch", kernel.arch))
-            .with_context(|| format!("budgets.toml has no budget for {}", kernel.name()))?;
+            .find(|entry| {
+                let workload = entry.get("workload").and_then(toml::Value::as_str);
+                is(entry, "kernel", kernel.kernel)
+                    && is(entry, "arch", kernel.arch)
+                    && workload == kernel.workload
+            })
+            .with_context(|| format!("budgets.toml has no budget for {}", kernel.title()))?;
         let number = |key: &str| {
             let value = entry.get(key).and_then(|value| {
                 value
@@ -214,7 +225,7 @@ impl Budget {
                     .or(value.as_integer().map(|value| value as f64))
             });
             value.with_context(|| {
-                let name = kernel.name();
+                let name = kernel.title();
                 format!("budgets.toml: the budget for {name} has no number \"{key}\"")
             })
         };

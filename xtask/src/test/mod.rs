@@ -254,10 +254,15 @@ pub(crate) const STEPS: &[Step] = &[
         "counts what tracing costs a whole kernel",
         |_| overhead::run(false),
     )
-    .needs(&["kernels"])
+    .needs(&["kernels", "cli"])
     .guards(
         &["kymo", "kymo-overhead", "kymo-cost"],
-        &["kernels/hello", "kernels/demo", "budgets.toml"],
+        &[
+            "crates/kymo-cli/src/cost",
+            "kernels/hello",
+            "kernels/demo",
+            "budgets.toml",
+        ],
     ),
     step(
         "stress",

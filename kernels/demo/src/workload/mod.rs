@@ -16,6 +16,7 @@ mod nmis;
 mod page_faults;
 mod switch;
 mod trace_sched;
+mod turns;
 
 use core::fmt::{Arguments, Write};
 
@@ -28,6 +29,8 @@ use crate::{arch, thread};
 pub enum Workload {
     /// Threads that take turns: yield, sleep, are suspended, run out of time.
     Switch,
+    /// Threads that take turns and wake each other, a fixed amount of work.
+    Turns,
     /// Threads that compete for locks.
     Locks,
     /// Processes with system calls and faults.
@@ -67,6 +70,7 @@ impl Workload {
     pub fn named(name: &str) -> Option<Workload> {
         match name {
             "switch" => Some(Workload::Switch),
+            "turns" => Some(Workload::Turns),
             "locks" => Some(Workload::Locks),
             "faults" => Some(Workload::Faults),
             "ipc" => Some(Workload::Ipc),
@@ -105,6 +109,7 @@ impl Workload {
             irqs::run(rounds);
         }
         match self {
+            Workload::Turns => turns::run(rounds),
             Workload::LockWait => lock_wait::run(),
             Workload::LongIrq => long_irq::run(),
             Workload::PageFaults => page_faults::run(),

@@ -175,6 +175,11 @@ impl<N: Numbers> Collector<N> {
         self.open.get_mut(place)
     }
 
+    /// Number of open slices of a track.
+    pub(crate) fn depth(&mut self, track: TrackId) -> u32 {
+        self.open(track).map_or(0, |open| open.len()) as u32
+    }
+
     /// Begins the first part here.
     pub(crate) fn begin_at(&mut self, begin: u64) {
         self.begin = begin;

@@ -6,12 +6,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use kymo_ctf::{ItemRef, Trace, TraceMap};
-use kymo_timeline::Timeline;
+use kymo_timeline::{Canvas, Timeline};
 
 use crate::build::{self, FANOUT, Options};
 use crate::collector::Collector;
 use crate::error::Error;
 use crate::file::{Blocks, Chunk, Table};
+use crate::finder::Finder;
 use crate::key::Key;
 use crate::part::{Content, Part, RESOLUTION};
 use crate::registry::{Registry, RowId};
@@ -19,7 +20,10 @@ use crate::registry::{Registry, RowId};
 /// A window of no more parts than these is read from the trace.
 const MOST_EXACT: usize = 4;
 /// Parts of the trace that are kept as they were read.
-const KEPT: usize = 16;
+const KEPT: usize = 8;
+
+/// A timeline from a checkpoint.
+type Resumed = Timeline<Collector<Arc<Registry>>>;
 
 /// The index of a trace.
 #[derive(Debug)]
@@ -214,18 +218,66 @@ impl Index {
 
     /// Reads a chunk again from its checkpoint on.
     fn read(&self, map: &TraceMap, number: usize) -> Result<Part, Error> {
-        let Some(chunk) = self.chunks.get(number) else {
+        let Some(mut timeline) = self.at_checkpoint(number)? else {
             return Ok(Part::default());
         };
-        let next = self.chunks.get(number + 1).map(|next| next.begin);
+        timeline.canvas_mut().begin_part();
+        let next = self.play(map, number, &mut timeline)?;
+        match next {
+            Some(next) => Ok(timeline.canvas_mut().cut(next)),
+            None => {
+                let (mut canvas, _) = timeline.finish().map_err(Error::Draw)?;
+                Ok(canvas.cut(self.end))
+            }
+        }
+    }
+
+    /// What is said beside a slice or point of a row that begins at this time: names and values of
+    /// the fields of the events with which it begins and, if that is in the same chunk, ends.
+    ///
+    /// # Errors
+    /// [`Error::Read`] and [`Error::Damaged`] if the file cannot be read.
+    pub fn notes(
+        &self,
+        map: &TraceMap,
+        row: RowId,
+        begin: u64,
+    ) -> Result<Vec<(String, String)>, Error> {
+        let number = self.chunks_of(&(begin..begin.saturating_add(1))).start;
+        let row = self.registry.rows().get(row as usize);
+        let (Some(&row), Some(timeline)) = (row, self.at_checkpoint(number)?) else {
+            return Ok(Vec::new());
+        };
+        let mut timeline = timeline.on(|canvas| Finder::new(canvas, row, begin));
+        self.play(map, number, &mut timeline)?;
+        Ok(std::mem::take(&mut timeline.canvas_mut().notes))
+    }
+
+    /// The timeline in front of a chunk; `None` if there is no such chunk.
+    fn at_checkpoint(&self, number: usize) -> Result<Option<Resumed>, Error> {
+        let Some(chunk) = self.chunks.get(number) else {
+            return Ok(None);
+        };
         let bytes = self.blocks.block(&chunk.checkpoint)?;
-        let mut timeline: Timeline<Collector<Arc<Registry>>> =
+        let mut timeline: Resumed =
             postcard::from_bytes(&bytes).map_err(|error| Error::Keep(error.to_string()))?;
         timeline.canvas_mut().numbers = Arc::clone(&self.registry);
-        timeline.canvas_mut().begin_part();
+        Ok(Some(timeline))
+    }
+
+    /// Draws a chunk. Gives the time of the next one.
+    fn play<C: Canvas>(
+        &self,
+        map: &TraceMap,
+        number: usize,
+        timeline: &mut Timeline<C>,
+    ) -> Result<Option<u64>, Error> {
+        let begin = |number: usize| self.chunks.get(number).map(|chunk| chunk.begin);
+        let nanos = |at: u64| self.origin + i128::from(at);
         // The first chunk has everything from the beginning: losses too that come before its events.
-        let from = (number > 0).then(|| self.origin + i128::from(chunk.begin));
-        let to = next.map(|next| self.origin + i128::from(next) - 1);
+        let from = begin(number).filter(|_| number > 0).map(nanos);
+        let next = begin(number + 1);
+        let to = next.map(|next| nanos(next) - 1);
         let mut reader = map.read().between(from, to);
         let mut has_begun = number == 0;
         while let Some(item) = reader.next() {
@@ -238,13 +290,7 @@ impl Index {
                 timeline.add(&item).map_err(Error::Draw)?;
             }
         }
-        match next {
-            Some(next) => Ok(timeline.canvas_mut().cut(next)),
-            None => {
-                let (mut canvas, _) = timeline.finish().map_err(Error::Draw)?;
-                Ok(canvas.cut(self.end))
-            }
-        }
+        Ok(next)
     }
 }
 

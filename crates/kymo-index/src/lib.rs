@@ -32,6 +32,7 @@ mod code;
 mod collector;
 mod error;
 mod file;
+mod finder;
 mod index;
 mod key;
 mod part;

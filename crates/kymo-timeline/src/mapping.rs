@@ -112,6 +112,28 @@ impl<C: Canvas> Timeline<C> {
         &mut self.picture.canvas
     }
 
+    /// The same timeline on the canvas that `change` makes of this one.
+    pub fn on<D>(self, change: impl FnOnce(C) -> D) -> Timeline<D> {
+        Timeline {
+            machine: self.machine,
+            picture: self.picture.on(change),
+            notes: self.notes,
+            locks: self.locks,
+            processes: self.processes,
+            threads: self.threads,
+            cpus: self.cpus,
+            counters: self.counters,
+            frames: self.frames,
+            run_queues: self.run_queues,
+            own_counters: self.own_counters,
+            group_counts: self.group_counts,
+            streams: self.streams,
+            lost: self.lost,
+            woken: self.woken,
+            base: self.base,
+        }
+    }
+
     /// Its origin in nanoseconds from the clock's, if it has drawn anything.
     pub fn origin(&self) -> Option<i128> {
         self.base

@@ -39,6 +39,19 @@ pub(crate) struct Picture<C> {
     groups: FxHashMap<Group, TrackId>,
 }
 
+impl<C> Picture<C> {
+    /// The same picture on another canvas.
+    pub(crate) fn on<D>(self, change: impl FnOnce(C) -> D) -> Picture<D> {
+        Picture {
+            canvas: change(self.canvas),
+            now: self.now,
+            tracks: self.tracks,
+            flows: self.flows,
+            groups: self.groups,
+        }
+    }
+}
+
 impl<C: Canvas> Picture<C> {
     pub(crate) fn new(canvas: C) -> Picture<C> {
         Picture {

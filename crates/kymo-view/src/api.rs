@@ -76,6 +76,8 @@ struct Found<'v> {
     name: &'v str,
     number: Option<u64>,
     is_cut: bool,
+    /// Names and values of the fields of its events.
+    notes: Vec<(String, String)>,
 }
 
 /// A request that cannot be answered: its status and why.
@@ -209,6 +211,10 @@ impl View {
         };
         let name = self.index.registry().names().get(run.name as usize);
         let since = |at: u64| at as i64 - begin as i64;
+        let notes = match run.count == 1 && !run.is_cut_before {
+            true => self.index.notes(&self.map, row, run.begin),
+            false => Ok(Vec::new()),
+        };
         json(&Found {
             begin_ns: since(run.begin),
             end_ns: since(run.end),
@@ -219,6 +225,7 @@ impl View {
             name: name.map_or("", |name| &name.text),
             number: name.and_then(|name| name.number),
             is_cut: run.is_cut_before || run.is_cut_behind,
+            notes: notes.map_err(|error| (500, error.to_string()))?,
         })
     }
 

@@ -250,6 +250,36 @@ fn the_traces_have_rows_of_every_kind() {
     }
 }
 
+/// Beside every slice of a system call stand its fields, also from checkpoints far in the trace.
+#[test]
+fn slices_have_the_fields_of_their_events() {
+    let both = Both::new(2, 2_000, 70);
+    let registry = both.index.registry();
+    let (mut calls, mut ended) = (0, 0);
+    for (row, whole) in both.rows.iter().zip(&both.whole) {
+        let Content::Runs(slices) = whole else {
+            continue;
+        };
+        for slice in slices {
+            let name = &registry.names()[slice.name as usize];
+            if name.category != "syscall" {
+                continue;
+            }
+            let notes = both.index.notes(&both.map, *row, slice.begin).unwrap();
+            let has =
+                |note: &str, value: &str| notes.contains(&(note.to_owned(), value.to_owned()));
+            assert!(has("arg0", "0"), "{slice:?} {notes:?}");
+            ended += u32::from(has("ret", "0"));
+            calls += 1;
+        }
+    }
+    // Others end in the next chunk, or not at all.
+    assert!(calls > 30 && ended > 5, "{calls} {ended}");
+    let row = both.rows[0];
+    assert_eq!(both.index.notes(&both.map, row, 3).unwrap(), []);
+    assert_eq!(both.index.notes(&both.map, 99_999, 3).unwrap(), []);
+}
+
 /// A short window shows slices as they are, with their names.
 #[test]
 fn a_short_window_has_every_slice() {

@@ -56,6 +56,7 @@ export function slice(panel, track, found) {
     rows.push(["slices", String(count)], ["together", duration(found.busy_ns)],
       ["the longest", `${duration(found.longest_ns)}, ${name}`]);
   }
+  rows.push(...found.notes);
   if (found.is_cut) rows.push(["", "It reaches out of what was read: zoom out to see all of it."]);
   panel.replaceChildren(table(count > 1 ? `${count} slices` : name, [], rows));
 }

@@ -8,7 +8,8 @@
  * @typedef {{ title: string, events: number, span_ns: number, begin_ns: string, tracks: Track[],
  *   rows: Row[], names: [string, string, number | null][] }} Trace
  * @typedef {{ begin_ns: number, end_ns: number, count: number, busy_ns: number, longest_ns: number,
- *   category: string, name: string, number: number | null, is_cut: boolean }} Found
+ *   category: string, name: string, number: number | null, is_cut: boolean,
+ *   notes: [string, string][] }} Found
  * @typedef {{ from: number, to: number, columns: number, isExact: boolean,
  *   rows: Map<number, Uint32Array> }} Window
  */

@@ -43,6 +43,7 @@ mod cpu;
 mod gap;
 mod irq;
 mod lock;
+mod losses;
 mod machine;
 mod process;
 mod sample;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kymo::counter::BUCKETS;
 use kymo::vocabulary::{Cpu as CpuNumber, IpcPath, LockKind, Tid};
-use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, Problem, ValueRef};
+use kymo_ctf::{EventRef, ItemRef, ValueRef};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::call::{CallId, CallKey, Calls};
 use crate::change::{Change, Contradiction, Named, NotIdle};
 use crate::counts::Counts;
 use crate::cpu::Cpu;
-use crate::gap::{self, End, Gaps};
+use crate::gap::Gaps;
 use crate::irq::IrqLine;
 use crate::lock::Lock;
 use crate::process::Mapping;
@@ -55,13 +55,13 @@ pub(crate) type Table<T> = FxHashMap<u64, T>;
 /// with each version of this crate.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Machine {
-    streams: Streams,
+    pub(crate) streams: Streams,
     pub(crate) gaps: Gaps,
-    losses: u64,
-    now: i64,
-    cpu: Option<u64>,
+    pub(crate) losses: u64,
+    pub(crate) now: i64,
+    pub(crate) cpu: Option<u64>,
     pub(crate) cpus: Vec<Cpu>,
-    cpu_places: Table<usize>,
+    pub(crate) cpu_places: Table<usize>,
     pub(crate) threads: Vec<Thread>,
     /// The last thread of each number, except the threads 0 of CPUs.
     by_tid: Table<ThreadId>,
@@ -81,7 +81,7 @@ pub struct Machine {
     /// By [`NotIdle`]: whether it was found of thread 0.
     not_idle: [bool; 5],
     #[serde(skip)]
-    changes: Vec<Change>,
+    pub(crate) changes: Vec<Change>,
 }
 
 /// The kind of an added item.
@@ -427,40 +427,6 @@ impl Machine {
         place
     }
 
-    fn loss(&mut self, loss: &Loss) -> Taken {
-        let (begin, end) = (loss.begin_nanos.map(clamp), loss.end_nanos.map(clamp));
-        self.cpu = loss.cpu;
-        if let Some(begin) = begin {
-            self.gaps.pass(begin, None, false, &mut self.changes);
-            self.now = self.now.max(begin);
-        }
-        let number = self.losses;
-        self.losses += 1;
-        if gap::records_activity(&loss.stream) {
-            let end = end.map_or(End::Never, End::After);
-            self.lose(number, loss.cpu, &loss.stream, end);
-        }
-        Taken::Loss(number)
-    }
-
-    /// Treats an unreadable packet, or the unreadable rest of a stream, as lost.
-    fn problem(&mut self, problem: &Problem) -> Taken {
-        let end = match problem.consequence {
-            Consequence::PacketLost { .. } => End::NextEvent,
-            Consequence::StreamEnds => End::Never,
-            Consequence::Clamped => return Taken::Other,
-        };
-        if !gap::records_activity(&problem.stream) {
-            return Taken::Other;
-        }
-        let last = self.streams.last_of(&problem.stream);
-        let cpu = last.and_then(|last| last.cpu).map(|(cpu, _)| cpu);
-        let number = self.losses;
-        self.losses += 1;
-        self.lose(number, cpu, &problem.stream, end);
-        Taken::Loss(number)
-    }
-
     /// Ends the states of all threads at `end`, in nanoseconds from the clock's origin: each lasts
     /// until then, except after a loss.
     pub fn finish(&mut self, end: i64) {
@@ -473,34 +439,6 @@ impl Machine {
             if let Some(thread) = self.threads.get(place) {
                 self.begin(id, thread.doing, end, losses);
             }
-        }
-    }
-
-    /// From here on the state of the CPU, or of all if `cpu` is `None`, is unknown.
-    fn lose(&mut self, loss: u64, cpu: Option<u64>, stream: &Arc<str>, end: End) {
-        self.gaps.begin(loss, cpu, stream, end);
-        self.change(Change::Lost { loss, cpu });
-        // By number, so that the changes' order does not depend on the table's.
-        let mut places: Vec<(u64, usize)> = self.cpu_places.iter().map(|(n, p)| (*n, *p)).collect();
-        places.sort_unstable();
-        for (number, place) in places {
-            if cpu.is_none_or(|cpu| cpu == number) {
-                self.forget(place);
-            }
-        }
-    }
-
-    fn forget(&mut self, cpu: usize) {
-        let Some(state) = self.cpus.get_mut(cpu) else {
-            return;
-        };
-        let (number, current, last) = (state.number, state.current, state.last);
-        state.forget();
-        self.change(Change::Forgot { cpu: number });
-        if let Some(thread) = current {
-            // It ran at least until the CPU's last event.
-            self.begin(thread, Doing::Unknown, last, None);
-            self.interrupt(thread);
         }
     }
 

@@ -154,7 +154,9 @@ struct kymo_config {
 /* What became of the events of a session; names are not counted. */
 struct kymo_counts {
     uint64_t retained;    /* are in the memory */
-    uint64_t overwritten; /* were recorded, and gave way to newer ones, read by a host or not */
+    uint64_t read;        /* were read, and then gave way to newer ones */
+    uint64_t overwritten; /* gave way to newer ones before kymo_read had read them. (A host that
+                           * reads a flight recorder does not say what it has read.) */
     uint64_t discarded;   /* were not recorded: the memory was full, or no packet can hold them */
 };
 

@@ -178,7 +178,9 @@ struct kymo_config {
 /* What became of the events of a session; names are not counted. */
 struct kymo_counts {
     uint64_t retained;    /* are in the memory */
-    uint64_t overwritten; /* were recorded, and gave way to newer ones, read by a host or not */
+    uint64_t read;        /* were read, and then gave way to newer ones */
+    uint64_t overwritten; /* gave way to newer ones before kymo_read had read them. (A host that
+                           * reads a flight recorder does not say what it has read.) */
     uint64_t discarded;   /* were not recorded: the memory was full, or no packet can hold them */
 };
 
@@ -216,7 +218,7 @@ struct kymo_perf_options {
 
 /* Begins to record. The tables of `config` must stay. Returns the number of channels, from 0 on;
  * each is a file of the trace. */
-#define kymo_start kymo_start_for_header_367aa3f0 /* A library for another one does not link. */
+#define kymo_start kymo_start_for_header_d1b573be /* A library for another one does not link. */
 int32_t kymo_start(const struct kymo_config *config);
 
 /* Copies what is new in a channel to `buffer`: one packet of its file, or a part of the metadata.

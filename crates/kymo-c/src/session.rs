@@ -14,7 +14,7 @@ use kymo::ctf::stream::Stream;
 use kymo::ctf::tsdl;
 use kymo::event::{Declarations, Declared, EventSchema, Shape};
 use kymo::platform::{Exclusive, Platform};
-use kymo::ring::reader::{Region, Shapes, View};
+use kymo::ring::reader::{ChannelReader, Region, Shapes, View};
 use kymo::ring::source::Source;
 use kymo::{ChannelId, ChannelKind, ChannelSet, Clock, Config, Consumer, Error, Overflow, Session};
 
@@ -574,12 +574,27 @@ pub extern "C" fn kymo_snapshot() -> i32 {
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
     retained: u64,
+    read: u64,
     overwritten: u64,
     discarded: u64,
 }
 
+/// How many of the `reused` events of a channel, whose packets were used again, were read before.
+///
+/// A ring that discards uses a packet again only after its reader has given it up. Of a flight
+/// recorder only `kymo_read` is known: its reader has passed events that it read, and events that
+/// were overwritten before.
+fn read_before(reader: &ChannelReader, reused: u64) -> u64 {
+    if reader.overflow() == Overflow::Discard {
+        return reused;
+    }
+    let losses = reader.losses();
+    let passed = reader.emitted().saturating_add(losses.overwritten);
+    reused.min(passed).saturating_sub(losses.overwritten)
+}
+
 /// Counts the events of the session that are still in the memory, those whose packets were used
-/// again, whether a host had read them or not, and those that were never recorded.
+/// again, with those apart that had been read, and those that were never recorded.
 ///
 /// # Safety
 /// `counts` is null, or leads to one that is the caller's.
@@ -591,6 +606,7 @@ pub unsafe extern "C" fn kymo_counts(counts: *mut Counts) -> i32 {
     with(|open| {
         let mut all = Counts {
             retained: 0,
+            read: 0,
             overwritten: 0,
             discarded: 0,
         };
@@ -599,12 +615,14 @@ pub unsafe extern "C" fn kymo_counts(counts: *mut Counts) -> i32 {
             // SAFETY: a session is open, and claimed.
             let stream = unsafe { stream(&open.session, cpu, ChannelKind::Events) };
             let reader = stream.ok_or(Refusal::Invalid)?.reader();
-            let (retained, overwritten) = reader
+            let (retained, reused) = reader
                 .events(&live, open.view())
                 .map_err(|_| Refusal::Invalid)?;
+            let read = read_before(reader, reused);
             let discarded = reader.discarded(&live).map_err(|_| Refusal::Invalid)?;
             all.retained = all.retained.saturating_add(retained);
-            all.overwritten = all.overwritten.saturating_add(overwritten);
+            all.read = all.read.saturating_add(read);
+            all.overwritten = all.overwritten.saturating_add(reused - read);
             all.discarded = all.discarded.saturating_add(discarded);
         }
         // SAFETY: the caller's promise.

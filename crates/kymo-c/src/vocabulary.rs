@@ -916,7 +916,7 @@ pub static VOCABULARY: &[Event] = &[
 ///
 /// # Safety
 /// As there.
-#[unsafe(export_name = "kymo_start_for_header_367aa3f0")]
+#[unsafe(export_name = "kymo_start_for_header_d1b573be")]
 pub unsafe extern "C" fn start(config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.
     unsafe { kymo_start(config) }

@@ -15,6 +15,15 @@ static int has_name(const char *name, uint32_t bytes) {
     return 0;
 }
 
+/* Reads all that is new in the only CPU's events. */
+static int read_events(void) {
+    static uint32_t buffer[256];
+    int32_t bytes;
+    while ((bytes = kymo_read(2, buffer, sizeof buffer)) > 0)
+        ;
+    return bytes;
+}
+
 int main(void) {
     static const uint16_t events[] = {KYMO_ID_IRQ_HANDLER_ENTRY, KYMO_ID_THREAD_NAME};
     struct kymo_config config = {0};
@@ -30,8 +39,18 @@ int main(void) {
     for (uint64_t n = 0; n < all; n++)
         kymo_irq_handler_entry(1);
     if (kymo_counts(&counts) != 0 || counts.discarded == 0 || counts.overwritten != 0 ||
-        counts.retained == 0 || counts.retained + counts.discarded != all)
+        counts.read != 0 || counts.retained == 0 || counts.retained + counts.discarded != all)
         return 2;
+    const uint64_t retained = counts.retained, discarded = counts.discarded;
+
+    /* What was read gives way: it is not overwritten. */
+    if (kymo_buffer_size() > 1024 || read_events() != 0)
+        return 8;
+    for (uint64_t n = 0; n < retained / 2; n++)
+        kymo_irq_handler_entry(1);
+    if (kymo_counts(&counts) != 0 || counts.discarded != discarded || counts.overwritten != 0 ||
+        counts.read == 0 || counts.retained + counts.read != retained + retained / 2)
+        return 9;
 
     /* 64 bytes end inside the second byte of a character: 63 are taken. */
     char name[90] = "x";
@@ -52,7 +71,33 @@ int main(void) {
     for (uint64_t n = 0; n < all; n++)
         kymo_irq_handler_entry(1);
     if (kymo_counts(&counts) != 0 || counts.overwritten == 0 || counts.discarded != 0 ||
-        counts.retained == 0 || counts.retained + counts.overwritten != all)
+        counts.read != 0 || counts.retained == 0 || counts.retained + counts.overwritten != all)
         return 6;
-    return kymo_finish() == 0 ? 0 : 7;
+    if (kymo_finish() != 0)
+        return 7;
+
+    /* Of what it overwrites, some was read: at the beginning, and again later. */
+    const uint64_t early = 40;
+    if (kymo_start(&config) != 3)
+        return 10;
+    for (uint64_t n = 0; n < early; n++)
+        kymo_irq_handler_entry(1);
+    if (read_events() != 0)
+        return 11;
+    for (uint64_t n = 0; n < all; n++)
+        kymo_irq_handler_entry(1);
+    if (kymo_counts(&counts) != 0 || counts.read != early || counts.discarded != 0 ||
+        counts.retained + counts.read + counts.overwritten != early + all)
+        return 12;
+    const uint64_t lost = counts.overwritten;
+    if (read_events() != 0 || kymo_counts(&counts) != 0 || counts.overwritten < lost)
+        return 13;
+    const uint64_t skipped = counts.overwritten;
+    for (uint64_t n = 0; n < all; n++)
+        kymo_irq_handler_entry(1);
+    if (kymo_counts(&counts) != 0 || counts.discarded != 0 || counts.read <= early ||
+        counts.overwritten <= skipped ||
+        counts.retained + counts.read + counts.overwritten != early + 2 * all)
+        return 14;
+    return kymo_finish() == 0 ? 0 : 15;
 }

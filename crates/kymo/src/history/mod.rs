@@ -40,7 +40,7 @@ pub struct History {
 pub struct Counts {
     /// Events that are still in the rings.
     pub retained: u64,
-    /// Events that were recorded, and overwritten since.
+    /// Events that were recorded, and overwritten since, whether somebody had read them or not.
     pub overwritten: u64,
     /// Events that were not recorded, because the ring was full or no packet could hold them.
     pub discarded: u64,

@@ -107,8 +107,10 @@ pub unsafe trait Platform: 'static {
     fn dump_state() {}
 
     /// Samples are to be taken like this from now on; with a period of 0, no more. Called when the
-    /// sample mode starts and stops, and when its settings change. The kernel hands them to its
-    /// [`Sampler`](crate::sample::Sampler), and starts or stops the interrupts that take samples.
+    /// sample mode starts and stops, when its settings change, and, with a period of 0, where a
+    /// session without samples is to record the callers of events, to set their depth. The kernel
+    /// hands them to its [`Sampler`](crate::sample::Sampler), and starts or stops the interrupts that
+    /// take samples.
     fn sampling(sampling: &Sampling) {
         let _ = sampling;
     }

@@ -6,6 +6,7 @@ mod two_modes;
 use std::cell::{Cell, RefCell};
 
 use super::*;
+use crate::boot::Options;
 use crate::event::Event;
 use crate::platform::ByPointer;
 use crate::ring::layout::Clock;

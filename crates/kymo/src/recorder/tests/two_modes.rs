@@ -366,3 +366,36 @@ fn a_word_starts_its_modes() {
     assert_eq!(start("kymo=stacks=beat"), Err(Refused::Invalid));
     assert_eq!(states(recorder), [State::Idle; 2]);
 }
+
+/// The word's depth is that of events' callers, too. Samples that another call has started keep
+/// their own.
+#[test]
+fn the_callers_of_events_go_as_deep_as_the_word_says() {
+    use crate::vocabulary::EventStack;
+    static VOCABULARY: Vocabulary = crate::vocabulary![Beat, EventStack];
+    let recorder = recorder_of(&VOCABULARY);
+    let config = Config {
+        packet_size: 2048,
+        ..BOTH
+    };
+    let start = |line| recorder.start_as(&Options::parse(line).unwrap(), 0, &config);
+    let told = || {
+        let all: Vec<_> = SAMPLED.take();
+        let all = all.iter().map(|all| (all.period, all.depth));
+        all.collect::<Vec<_>>()
+    };
+    start("kymo=stacks=beat,depth=4").unwrap();
+    assert_eq!(told(), [(0, 4)]);
+    recorder.finish(TRACE).unwrap();
+    start("kymo=stacks=beat").unwrap();
+    assert_eq!(told(), [(0, config.sampling.depth)]);
+    recorder.finish(TRACE).unwrap();
+    assert_eq!(told(), []);
+    start("kymo=mode=trace:sample,stacks=beat,depth=4").unwrap();
+    assert_eq!(told(), [(1000, 4)]);
+    recorder.finish(TRACE).unwrap();
+    start("kymo=stacks=beat,depth=9").unwrap();
+    assert_eq!(told(), [], "samples are taken");
+    recorder.finish(TRACE).unwrap();
+    recorder.finish(SAMPLE).unwrap();
+}

@@ -236,3 +236,30 @@ fn the_processor_says_what_it_has() {
     let with_cycles = [&eight[..6], &[CYCLES]].concat();
     assert!(thread.attach(&pmu, &group(&with_cycles)).is_ok());
 }
+
+/// V-14: caches and address translations, where the processor has their events.
+#[test]
+fn caches_and_translations_are_counted() {
+    let numbers = [
+        ("L1-dcache-loads", 0x04),
+        ("L1-dcache-load-misses", 0x03),
+        ("dTLB-loads", 0x25),
+        ("dTLB-load-misses", 0x05),
+        ("iTLB-loads", 0x26),
+        ("iTLB-load-misses", 0x02),
+    ];
+    let events = numbers.map(|(name, _)| EventSpec::from_name(name).unwrap());
+    let shared = processor(6);
+    let mut thread = Thread::NONE;
+    let refused = thread.attach(&Pmuv3::new(shared.clone()), &group(&events));
+    assert_eq!(refused, Err(Refused::NotSupported(events[2])));
+    shared.0.borrow_mut().common |= 1 << 0x25 | 1 << 0x05 | 1 << 0x26 | 1 << 0x02;
+    let mut cpu: Cpu<_> = Cpu::new(Pmuv3::new(shared.clone()));
+    let handle = thread.attach(cpu.pmu(), &group(&events)).unwrap();
+    cpu.switch_in(&mut thread, 0);
+    for ((_, number), times) in numbers.into_iter().zip(3..) {
+        shared.0.borrow_mut().happens(number, true, times);
+    }
+    let counts = cpu.read(&mut thread, handle, 100).unwrap();
+    assert_eq!(raws(&counts), [3, 4, 5, 6, 7, 8]);
+}

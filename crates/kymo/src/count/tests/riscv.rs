@@ -17,6 +17,13 @@ const ALREADY_STOPPED: isize = -8;
 const CYCLES_NUMBER: usize = 1;
 const INSTRUCTIONS_NUMBER: usize = 2;
 const MISSES_NUMBER: usize = 4;
+/// Reads that the first level of cache, or the address translation of data or of instructions, did
+/// not have.
+const CACHES: [(&str, usize); 3] = [
+    ("L1-dcache-load-misses", 0x1_0001),
+    ("dTLB-load-misses", 0x1_0019),
+    ("iTLB-load-misses", 0x1_0021),
+];
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter {
@@ -90,7 +97,10 @@ impl Firmware for Shared {
                 let can = match counter {
                     0 => event == CYCLES_NUMBER,
                     2 => event == INSTRUCTIONS_NUMBER,
-                    3.. => [CYCLES_NUMBER, INSTRUCTIONS_NUMBER, MISSES_NUMBER].contains(&event),
+                    3.. => {
+                        [CYCLES_NUMBER, INSTRUCTIONS_NUMBER, MISSES_NUMBER].contains(&event)
+                            || CACHES.iter().any(|(_, number)| *number == event)
+                    }
                     _ => false,
                 };
                 let place = &mut hart.counters[counter];
@@ -292,4 +302,27 @@ fn a_hart_whose_counters_do_not_interrupt_has_no_periods() {
     let refused = Thread::NONE.clone().attach(&pmu, &group(&[sampled]));
     assert_eq!(refused, Err(Refused::NotSupported(sampled)));
     assert!(Thread::NONE.clone().attach(&pmu, &group(&[CYCLES])).is_ok());
+}
+
+/// V-14: caches and address translations have the numbers that the SBI gives them.
+#[test]
+fn caches_and_translations_are_counted() {
+    let shared = hart();
+    let mut cpu: Cpu<_> = Cpu::new(Sbi::new(shared.clone()));
+    let mut thread = Thread::NONE;
+    let events = CACHES.map(|(name, _)| EventSpec::from_name(name).unwrap());
+    let handle = thread.attach(cpu.pmu(), &group(&events)).unwrap();
+    for turn in 1..=20 {
+        cpu.switch_in(&mut thread, turn);
+        for ((_, number), times) in CACHES.into_iter().zip(3..) {
+            happens(&shared, number, times);
+        }
+        cpu.switch_out(&mut thread, turn);
+    }
+    let counts = cpu.read(&mut thread, handle, 100).unwrap();
+    assert_eq!(raws(&counts), [60, 80, 100]);
+    let other = EventSpec::from_name("dTLB-store-misses").unwrap();
+    let mut another = Thread::NONE;
+    let refused = another.attach(cpu.pmu(), &group(&[other]));
+    assert_eq!(refused, Err(Refused::NotSupported(other)));
 }

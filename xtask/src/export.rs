@@ -84,12 +84,12 @@ const TYPESCRIPT: &str = "typescript@7.0.2";
 /// the reports say.
 pub(crate) fn view() -> Result<()> {
     let mut missing = Vec::new();
-    match typescript()? {
+    match typescript() {
         Some(tsc) => {
             let mut check = Command::new(tsc);
             run_command(check.arg("--project").arg(root().join("crates/kymo-view")))?;
         }
-        None => missing.push("npm for the types of the page's scripts"),
+        None => missing.push("npm, or way to its registry, for the types of the page's scripts"),
     }
     match setup::browser() {
         Ok(browser) => {
@@ -113,20 +113,31 @@ pub(crate) fn view() -> Result<()> {
     }
 }
 
-/// TypeScript's compiler; `None` without npm.
-fn typescript() -> Result<Option<PathBuf>> {
+/// TypeScript's compiler; `None` without npm, or where npm gets nothing. It would try for minutes.
+fn typescript() -> Option<PathBuf> {
     let folder = target().join("page").join(TYPESCRIPT);
     let program = folder.join("node_modules/.bin/tsc");
     if !program.exists() {
         if !exists("npm") {
-            return Ok(None);
+            return None;
         }
-        fs::create_dir_all(&folder)?;
+        fs::create_dir_all(&folder).ok()?;
         let mut install = Command::new("npm");
-        install.args(["install", "--silent", "--no-save", "--prefix"]);
-        run_command(install.arg(&folder).arg(TYPESCRIPT))?;
+        install.args([
+            "install",
+            "--no-save",
+            "--no-audit",
+            "--no-fund",
+            "--prefix",
+        ]);
+        install.arg(&folder).arg(TYPESCRIPT);
+        install.args(["--fetch-retries=1", "--fetch-retry-mintimeout=1000"]);
+        if let Err(error) = run_command(install.arg("--fetch-timeout=60000")) {
+            eprintln!("{error:#}");
+            return None;
+        }
     }
-    Ok(Some(program))
+    Some(program)
 }
 
 /// The unpacked package of Speedscope; `None` without npm.

@@ -10,8 +10,16 @@ use crate::cache;
 use crate::failure::Usage;
 use crate::process::{output, quiet, root, show, target};
 
-/// Variables that the run keeps: all others are this session's own.
-const KEPT: [&str; 5] = ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", cache::VARIABLE];
+/// Variables that the run keeps: all others are this session's own. Node has no certificates but its
+/// own without the one of them.
+const KEPT: [&str; 6] = [
+    "PATH",
+    "HOME",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "NODE_EXTRA_CA_CERTS",
+    cache::VARIABLE,
+];
 
 /// The file below the target folder with the last commit that passed.
 const PASSED: &str = "gate";

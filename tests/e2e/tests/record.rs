@@ -127,6 +127,9 @@ fn discard_without_a_consumer_keeps_the_oldest_and_counts_the_rest() {
     assert!(events > 10_000 && lost > 100_000, "{events} {lost}");
 }
 
+/// What four rings of four packets of 512 bytes hold at least, however late the host reads them.
+const RINGS: u64 = 300;
+
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn discard_with_a_slow_host_loses_and_counts() {
@@ -135,7 +138,7 @@ fn discard_with_a_slow_host_loses_and_counts() {
         "kymo=discard,reader=host work=markers events=2000000 packets=4 packet_size=512",
         &[],
     );
-    assert!(events > 1000 && lost > 1000, "{events} {lost}");
+    assert!(events > RINGS && lost > 1000, "{events} {lost}");
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn overwrite_keeps_the_newest_and_counts_what_was_overwritten() {
         "kymo=rolling work=markers events=2000000 packets=4 packet_size=512",
         &[],
     );
-    assert!(events > 1000 && lost > 1000, "{events} {lost}");
+    assert!(events > RINGS && lost > 1000, "{events} {lost}");
 }
 
 #[test]

@@ -176,7 +176,9 @@ impl Index {
     fn level_of(&self, column: u64) -> usize {
         let span = self.span();
         let span = span.end.saturating_sub(span.start);
-        let fits = |parts: &Vec<_>| span / (parts.len().max(1) as u64) / RESOLUTION <= 2 * column;
+        let fits = |parts: &Vec<_>| {
+            span / (parts.len().max(1) as u64) / RESOLUTION <= column.saturating_mul(2)
+        };
         self.levels.iter().rposition(fits).unwrap_or(0)
     }
 

@@ -80,20 +80,39 @@ impl Server {
                     return Err(Error::Listen { port, error });
                 }
             };
-            let site = Arc::clone(&self.site);
-            if site.connections.fetch_add(1, Ordering::Relaxed) >= MOST {
-                site.connections.fetch_sub(1, Ordering::Relaxed);
+            let connection = Connection::new(&self.site);
+            if connection.number > MOST {
                 continue;
             }
-            let spawned = std::thread::Builder::new().spawn(move || {
+            // Where no thread can be had, the connection ends.
+            let _ = std::thread::Builder::new().spawn(move || {
                 // What goes wrong on a connection ends it.
-                let _ = site.talk(&stream);
-                site.connections.fetch_sub(1, Ordering::Relaxed);
+                let _ = connection.site.talk(&stream);
             });
-            if spawned.is_err() {
-                self.site.connections.fetch_sub(1, Ordering::Relaxed);
-            }
         }
+    }
+}
+
+/// A connection, which counts until it is dropped.
+struct Connection {
+    site: Arc<Site>,
+    /// How many there are with it.
+    number: usize,
+}
+
+impl Connection {
+    fn new(site: &Arc<Site>) -> Connection {
+        Connection {
+            site: Arc::clone(site),
+            // It orders nothing: only the number counts.
+            number: site.connections.fetch_add(1, Ordering::Relaxed) + 1,
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.site.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

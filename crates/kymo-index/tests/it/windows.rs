@@ -280,6 +280,23 @@ fn slices_have_the_fields_of_their_events() {
     assert_eq!(both.index.notes(&both.map, 99_999, 3).unwrap(), []);
 }
 
+/// A window of any size is answered, and has everything.
+#[test]
+fn the_largest_window_has_everything() {
+    let both = Both::new(5, 2_000, 70);
+    for columns in [0, 1, u32::MAX] {
+        let time = 0..u64::MAX;
+        let window = both.window(time.clone(), columns);
+        assert!(!window.is_exact);
+        check(&both, &window, &time);
+    }
+    let window = both.window(u64::MAX..u64::MAX, 1);
+    assert!(window.rows.iter().all(|row| match row {
+        Content::Runs(runs) => runs.is_empty(),
+        Content::Values(values) => values.len() <= 1,
+    }));
+}
+
 /// A short window shows slices as they are, with their names.
 #[test]
 fn a_short_window_has_every_slice() {

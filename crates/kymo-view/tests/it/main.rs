@@ -265,6 +265,22 @@ fn noise_harms_nobody() {
     assert_eq!(status(&site.get("api/trace").0), 200);
 }
 
+/// The largest numbers are answered as others are.
+#[test]
+fn times_of_any_size_are_answered() {
+    let site = Site::new();
+    let most = u64::MAX;
+    for query in [
+        format!("window?from=0&to={most}&columns=1&rows=0-9"),
+        format!("window?from={most}&to={most}&columns={most}&rows=0"),
+        format!("at?from=0&to={most}&columns=1&row=0&at={most}"),
+        format!("report?from=0&to={most}"),
+    ] {
+        let (head, _) = site.get(&format!("api/{query}"));
+        assert_eq!(status(&head), 200, "{query}: {head}");
+    }
+}
+
 /// A connection is used again, and many may be open.
 #[test]
 fn a_connection_serves_several_requests() {

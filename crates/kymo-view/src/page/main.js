@@ -47,6 +47,8 @@ let window_ = null;
 let selected = null;
 /** @type {AbortController | null} */
 let asking = null;
+/** How often something was selected, and which of these the panel shows: older answers are not shown. */
+let [selections, told] = [0, 0];
 let isDrawn = true;
 
 function width() {
@@ -193,8 +195,10 @@ async function pick(event) {
     ?? line.rows.find((row) => trace.rows[row].kind === "points");
   if (row === undefined) return;
   const asked = { from: Math.floor(view.from), to: Math.ceil(view.to), columns: Math.round(width()) };
+  const selection = ++selections;
   const found = await server.at(asked, row, Math.max(0, Math.round(timeAt(event))));
-  if (found === null) return;
+  if (found === null || selection < told) return;
+  told = selection;
   selected = { from: found.begin_ns, to: found.end_ns };
   panel.slice(detail, line.track.name, found);
   arrange();
@@ -204,12 +208,14 @@ async function pick(event) {
 async function tell() {
   if (selected === null) return;
   const { from, to } = { from: Math.round(selected.from), to: Math.round(selected.to) };
+  const selection = told = ++selections;
   panel.say(detail, "Reading ...");
   arrange();
   try {
-    panel.report(detail, from, to, await server.report(from, to));
+    const report = await server.report(from, to);
+    if (selection === told) panel.report(detail, from, to, report);
   } catch (error) {
-    panel.say(detail, String(error));
+    if (selection === told) panel.say(detail, String(error));
   }
   arrange();
 }
@@ -282,6 +288,7 @@ addEventListener("keydown", (event) => {
     "/": () => words.focus(),
     "?": () => get("keys", HTMLDialogElement).showModal(),
     Escape: () => {
+      told = ++selections;
       selected = null;
       detail.replaceChildren();
       arrange();

@@ -1,7 +1,7 @@
 //! Selection of events by time, CPU, event, thread and conditions on fields.
 
 mod conditions;
-mod moment;
+pub mod moment;
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
@@ -11,7 +11,7 @@ use kymo_ctf::{EventRef, Extent, ItemRef, Reader, StructRef, Trace, TraceMap, Va
 use kymo_machine::{Change, Machine, Named};
 
 use self::conditions::Conditions;
-use self::moment::{Moment, begin, moment};
+use self::moment::{Moment, Origins, begin, moment};
 use crate::exit::Usage;
 use crate::pattern::{matches, nearest};
 use crate::progress::Progress;
@@ -178,14 +178,17 @@ impl Options {
             .flatten()
             .any(|moment| matches!(moment, Moment::BeforeEnd(_)));
         let end = if by_end { map.end_nanos() } else { None };
-        let nanos = |moment: Moment, from: Option<i128>| match moment {
-            Moment::SinceBegin(nanos) => begin + nanos,
-            Moment::BeforeEnd(nanos) => end.unwrap_or(begin) - nanos,
-            Moment::AfterFrom(nanos) => from.unwrap_or(begin) + nanos,
-            Moment::SinceOrigin(nanos) => nanos,
+        let origins = Origins {
+            begin,
+            end: end.unwrap_or(begin),
+            from: begin,
         };
-        let from = self.from.map(|moment| nanos(moment, None));
-        let to = self.to.map(|moment| nanos(moment, from));
+        let from = self.from.map(|moment| moment.nanos(&origins));
+        let origins = Origins {
+            from: from.unwrap_or(begin),
+            ..origins
+        };
+        let to = self.to.map(|moment| moment.nanos(&origins));
         if let (Some(from), Some(to)) = (from, to)
             && to < from
         {

@@ -7,15 +7,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
+use kymo_ctf::TraceMap;
 use kymo_index::{Index, Key, Options};
 use kymo_view::{Server, View};
 
 use crate::exit::{Code, Usage};
 use crate::input;
+use crate::select::moment::{Moment, Origins, begin};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
   kymo view trace
+  kymo view trace --at 0.25
   kymo view trace --no-open --port 8000
 
 The page is served on this machine only, at an address that nobody can guess; whoever knows it can
@@ -30,6 +33,11 @@ pub struct Arguments {
     /// Port of 127.0.0.1; 0 for any that is free.
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u16,
+    /// Open at this time, with a mark: in seconds as printed (0.25) or with a unit ns, us, ms, s or
+    /// min (250ms); -10ms is 10 ms before the trace's last event, @5003000000 a time_ns of the JSON
+    /// output.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = begin)]
+    at: Option<Moment>,
     /// Only print the address, and open no browser.
     #[arg(long)]
     no_open: bool,
@@ -58,11 +66,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     if index.events() == 0 {
         message!("kymo: the trace has no events with a time; there is nothing to see.");
     }
+    let origins = origins(&map, &index);
     let server = Server::new(
         View::new(&title(&arguments.trace), trace, map, index),
         arguments.port,
     )?;
-    let address = server.address();
+    let address = match arguments.at {
+        Some(at) => address_at(&server, at, &origins)?,
+        None => server.address(),
+    };
     println!("{address}");
     std::io::stdout().flush()?;
     if !arguments.no_open && !open(&address) {
@@ -70,6 +82,30 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     }
     server.run()?;
     Ok(Code::Ok)
+}
+
+/// What `--at` counts from.
+fn origins(map: &TraceMap, index: &Index) -> Origins {
+    let nanos = |at: u64| index.origin() + i128::from(at);
+    let span = index.span();
+    let begin = map.read().begin_nanos().unwrap_or(nanos(span.start));
+    Origins {
+        begin,
+        end: nanos(span.end.saturating_sub(1)),
+        from: begin,
+    }
+}
+
+/// The address that opens at a time.
+fn address_at(server: &Server, at: Moment, origins: &Origins) -> anyhow::Result<String> {
+    let address = server.address_at(at.nanos(origins));
+    Ok(address.ok_or_else(|| {
+        let last = origins.end.saturating_sub(origins.begin).max(0);
+        let (seconds, nanos) = (last / 1_000_000_000, last % 1_000_000_000);
+        Usage(format!(
+            "--at is outside the trace, whose last event is at {seconds}.{nanos:09}"
+        ))
+    })?)
 }
 
 /// What the page calls the trace: the last part of its path.

@@ -3,6 +3,9 @@
 //! Times are in nanoseconds since the trace's first event: JavaScript's numbers hold them exactly up
 //! to 2^53, which is 104 days.
 
+mod find;
+mod place;
+
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -41,6 +44,8 @@ struct Shown<'v> {
     span_ns: u64,
     /// Of the first event, from the clock's origin. As a text: it may be beyond 2^53.
     begin_ns: String,
+    /// Of the first event, from the trace's beginning, from which `kymo report` counts.
+    since_begin_ns: i64,
     tracks: Vec<ShownTrack<'v>>,
     rows: Vec<ShownRow>,
     names: Vec<(&'v str, &'v str, Option<u64>)>,
@@ -67,6 +72,7 @@ struct ShownRow {
 /// What a row has at a point in time.
 #[derive(Serialize)]
 struct Found<'v> {
+    row: RowId,
     begin_ns: i64,
     end_ns: i64,
     count: u64,
@@ -100,10 +106,17 @@ impl View {
             "trace" => self.shown().map(|json| Answer::new(JSON, json)),
             "window" => self.window(&query).map(|bytes| Answer::new(BYTES, bytes)),
             "at" => self.at(&query).map(|json| Answer::new(JSON, json)),
+            "find" => self.find(&query).map(|json| Answer::new(JSON, json)),
             "report" => self.report(&query).map(|json| Answer::new(JSON, json)),
             _ => Err((404, "There is nothing of this name.".to_owned())),
         };
         answer.unwrap_or_else(|(status, why)| Answer::refused(status, &why))
+    }
+
+    /// The trace's beginning, from which times of texts count, in nanoseconds from the clock's origin.
+    fn begin(&self) -> i128 {
+        let first = self.index.origin() + i128::from(self.index.span().start);
+        self.map.read().begin_nanos().unwrap_or(first)
     }
 
     fn shown(&self) -> Result<String, Refused> {
@@ -142,6 +155,7 @@ impl View {
             events: self.index.events(),
             span_ns: span.end.saturating_sub(span.start).saturating_sub(1),
             begin_ns: begin.to_string(),
+            since_begin_ns: i64::try_from(begin - self.begin()).unwrap_or(0),
             tracks: tracks.collect(),
             rows: rows.collect(),
             names: names
@@ -209,6 +223,12 @@ impl View {
         let Some(run) = runs.iter().min_by_key(distance) else {
             return Ok("null".to_owned());
         };
+        self.found(row, run)
+    }
+
+    /// What a run of a row is.
+    fn found(&self, row: RowId, run: &Run) -> Result<String, Refused> {
+        let begin = self.index.span().start;
         let name = self.index.registry().names().get(run.name as usize);
         let since = |at: u64| at as i64 - begin as i64;
         let notes = match run.count == 1 && !run.is_cut_before {
@@ -216,6 +236,7 @@ impl View {
             false => Ok(Vec::new()),
         };
         json(&Found {
+            row,
             begin_ns: since(run.begin),
             end_ns: since(run.end),
             count: run.count,

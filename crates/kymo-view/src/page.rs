@@ -6,6 +6,10 @@ pub(crate) fn file(path: &str) -> Option<(&'static str, &'static str)> {
     Some(match path {
         "" => ("text/html; charset=utf-8", include_str!("page/index.html")),
         "style.css" => ("text/css; charset=utf-8", include_str!("page/style.css")),
+        "address.js" => (SCRIPT, include_str!("page/address.js")),
+        "element.js" => (SCRIPT, include_str!("page/element.js")),
+        "keys.js" => (SCRIPT, include_str!("page/keys.js")),
+        "marks.js" => (SCRIPT, include_str!("page/marks.js")),
         "main.js" => (SCRIPT, include_str!("page/main.js")),
         "server.js" => (SCRIPT, include_str!("page/server.js")),
         "tracks.js" => (SCRIPT, include_str!("page/tracks.js")),

@@ -100,6 +100,24 @@ impl Browser {
         Ok(())
     }
 
+    /// Presses a key, as events name it.
+    pub(crate) fn press(&mut self, key: &str) -> Result<()> {
+        for kind in ["keyDown", "keyUp"] {
+            self.call(
+                "Input.dispatchKeyEvent",
+                json!({ "type": kind, "key": key }),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Moves the mouse to a place of the page.
+    pub(crate) fn point(&mut self, x: f64, y: f64) -> Result<()> {
+        let event = json!({ "type": "mouseMoved", "x": x, "y": y });
+        self.call("Input.dispatchMouseEvent", event)?;
+        Ok(())
+    }
+
     /// Draws the mouse from one place of the page to another, with the shift key and a button down.
     pub(crate) fn drag(&mut self, from: (f64, f64), to: (f64, f64)) -> Result<()> {
         let steps = [

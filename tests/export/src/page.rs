@@ -1,5 +1,7 @@
 //! The page of `kymo view`, in a browser: what it shows is what the reports say.
 
+mod marks;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -53,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     write.arg("write").arg(&trace).arg("--megabytes");
     output(write.arg(MEGABYTES.to_string()))?;
     let report = report(&arguments.kymo, &trace, &[])?;
-    let (_view, address) = view(arguments, &trace)?;
+    let (_view, address) = view(arguments, &trace, &[])?;
     let mut browser = Browser::start(&arguments.browser, &folder.join("browser"))?;
     browser.open(&address)?;
     browser.wait_for("document.documentElement.dataset.ready === 'yes'")?;
@@ -61,15 +63,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     the_longest_interrupt_is_there(&mut browser, &address, &report)?;
     a_stretch_has_the_report_of_it(&mut browser, arguments, &trace)?;
     keys_move(&mut browser)?;
+    marks::measure(&mut browser, &address)?;
+    marks::open_at_a_time(&mut browser, arguments, &trace)?;
     drop(browser);
     fs::remove_dir_all(folder).context("what was written cannot be removed")
 }
 
 /// Starts `kymo view`; its address.
-fn view(arguments: &Arguments, trace: &Path) -> Result<(View, String)> {
+fn view(arguments: &Arguments, trace: &Path, more: &[&str]) -> Result<(View, String)> {
     let mut command = Command::new(&arguments.kymo);
     command.args(["view", "--no-open", "--index"]);
     command.arg(arguments.folder.join("index")).arg(trace);
+    command.args(more);
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let out = child.stdout.take().context("no output of kymo view")?;
     let view = View(child);
@@ -174,12 +179,8 @@ fn a_stretch_has_the_report_of_it(
 ) -> Result<()> {
     browser.value("location.hash = '#10000000-20000000'")?;
     browser.value("document.querySelector('#panel').replaceChildren()")?;
-    let place = browser.value(
-        "(() => { const r = document.querySelector('#picture').getBoundingClientRect();\
-         return [r.x, r.y, r.width]; })()",
-    )?;
-    let at = |index: usize| place[index].as_f64().context("no place");
-    let (x, y, width) = (at(0)?, at(1)? + 30.0, at(2)?);
+    let [x, y, width, _] = picture(browser)?;
+    let y = y + 30.0;
     browser.drag((x + width / 4.0, y), (x + width / 2.0, y))?;
     browser.wait_for("/ events, none lost/.test(document.querySelector('#panel').textContent)")?;
     let head = text(browser, "#panel h2")?;
@@ -211,17 +212,32 @@ fn a_stretch_has_the_report_of_it(
     Ok(())
 }
 
+/// The length of what is in view, in nanoseconds, as the address has it.
+const LENGTH: &str = "(() => { const [a, b] = location.hash.slice(1).split('&')[0].split('-')\
+                      .map(Number); return b - a; })()";
+
 fn keys_move(browser: &mut Browser) -> Result<()> {
-    let length = "(() => { const [a, b] = location.hash.slice(1).split('-').map(Number);\
-                  return b - a; })()";
-    let before = browser.value(length)?.as_f64().context("no address")?;
+    let before = browser.value(LENGTH)?.as_f64().context("no address")?;
     browser.value("document.activeElement.blur()")?;
-    for (key, is_changed) in [("w", "<"), ("0", ">")] {
-        browser.value(&format!(
-            "dispatchEvent(new KeyboardEvent('keydown', {{ key: '{key}', bubbles: true }}))"
-        ))?;
-        browser.wait_for(&format!("{length} {is_changed} {before}"))?;
+    for (key, wanted) in [
+        ("w", format!("< {before}")),
+        ("0", format!("> {before}")),
+        // A decade.
+        ("5", "=== 1000000".to_owned()),
+    ] {
+        browser.press(key)?;
+        browser.wait_for(&format!("{LENGTH} {wanted}"))?;
     }
-    println!("Keys zoom in, and back to the whole trace.");
+    println!("Keys zoom in, to the whole trace and to a decade.");
     Ok(())
+}
+
+/// Where the picture is in the page: left, top, width and height.
+fn picture(browser: &mut Browser) -> Result<[f64; 4]> {
+    let place = browser.value(
+        "(() => { const r = document.querySelector('#picture').getBoundingClientRect();\
+         return [r.x, r.y, r.width, r.height]; })()",
+    )?;
+    let at = |index: usize| place[index].as_f64().context("no place");
+    Ok([at(0)?, at(1)?, at(2)?, at(3)?])
 }

@@ -13,6 +13,29 @@ pub enum Moment {
     SinceOrigin(i128),
 }
 
+/// What times on the command line count from, in nanoseconds from the clock's origin.
+#[derive(Clone, Copy, Debug)]
+pub struct Origins {
+    /// The trace's beginning.
+    pub begin: i128,
+    /// Its last event.
+    pub end: i128,
+    /// `--from`.
+    pub from: i128,
+}
+
+impl Moment {
+    /// The time in nanoseconds from the clock's origin.
+    pub fn nanos(self, origins: &Origins) -> i128 {
+        match self {
+            Moment::SinceBegin(nanos) => origins.begin + nanos,
+            Moment::BeforeEnd(nanos) => origins.end - nanos,
+            Moment::AfterFrom(nanos) => origins.from + nanos,
+            Moment::SinceOrigin(nanos) => nanos,
+        }
+    }
+}
+
 /// Parses a time.
 pub fn moment(text: &str) -> Result<Moment, String> {
     let parsed = match text.split_at_checked(1) {

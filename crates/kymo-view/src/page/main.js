@@ -1,10 +1,13 @@
 // @ts-check
 /** The page: what is in view, and what the mouse and the keys do with it. */
 
+import * as address from "./address.js";
 import { Drawing } from "./draw.js";
+import * as keys from "./keys.js";
+import { Marks } from "./marks.js";
 import * as panel from "./panel.js";
 import * as server from "./server.js";
-import { duration, moment, step } from "./time.js";
+import { countFrom, duration, firstTick, moment, seconds, step } from "./time.js";
 import { LINE, Tracks } from "./tracks.js";
 
 /** Width of the titles, in pixels. */
@@ -26,11 +29,13 @@ const labels = get("labels", HTMLDivElement);
 const detail = get("panel", HTMLElement);
 const where = get("where", HTMLSpanElement);
 const words = get("words", HTMLInputElement);
+const listOfMarks = get("marks", HTMLElement);
 
 const trace = await server.trace().catch((error) => {
   panel.say(detail, String(error.message));
   throw error;
 });
+countFrom(trace.since_begin_ns);
 document.title = `${trace.title} - Kymo`;
 get("title", HTMLHeadingElement).textContent = trace.title;
 get("about", HTMLSpanElement).textContent =
@@ -43,8 +48,13 @@ const whole = { from: 0, to: Math.max(trace.span_ns, SHORTEST) };
 let view = { ...whole };
 /** @type {server.Window | null} */
 let window_ = null;
-/** The stretch of time or the slice that is selected. @type {{ from: number, to: number } | null} */
+/** The stretch of time or the slice that is selected. @type {address.Selection | null} */
 let selected = null;
+const marks = new Marks();
+/** Where the mouse is over the picture. @type {MouseEvent | null} */
+let mouse = null;
+/** The address is written when it has not changed for a moment. @type {number | undefined} */
+let writing;
 /** @type {AbortController | null} */
 let asking = null;
 /** How often something was selected, and which of these the panel shows: older answers are not shown. */
@@ -60,39 +70,63 @@ function show(from, to) {
   const length = Math.min(Math.max(to - from, SHORTEST), whole.to);
   from = Math.min(Math.max(from, 0), whole.to - length);
   view = { from, to: from + length };
-  const hash = `#${Math.round(view.from)}-${Math.round(view.to)}`;
-  if (location.hash !== hash) history.replaceState(null, "", hash);
+  keep();
   draw();
   ask();
 }
 
-/** The view that the address has. */
-function fromAddress() {
-  const found = /^#(\d+)-(\d+)$/.exec(location.hash);
-  return found === null ? whole : { from: Number(found[1]), to: Number(found[2]) };
+/** Keeps in the address what is in view, soon: browsers refuse to change it at every frame. */
+function keep() {
+  clearTimeout(writing);
+  writing = setTimeout(() => {
+    const hash = address.write({ view, marks: marks.times, selected });
+    if (location.hash !== hash) history.replaceState(null, "", hash);
+  }, 100);
+}
+
+/** Shows what the address has. */
+function restore() {
+  clearTimeout(writing);
+  const kept = address.read(location.hash);
+  marks.set(kept.marks);
+  listMarks();
+  const { from, to } = kept.view ?? whole;
+  show(from, to);
+  const has = JSON.stringify(kept.selected);
+  if (has === JSON.stringify(selected)) return;
+  if (kept.selected === null) deselect();
+  else if (kept.selected.row === null) selectTime(kept.selected.from, kept.selected.to);
+  else findSlice(kept.selected.row, kept.selected.from, kept.selected.to);
 }
 
 /** Draws at the next frame. */
 function draw() {
   if (!isDrawn) return;
   isDrawn = false;
-  requestAnimationFrame(() => {
-    isDrawn = true;
-    const lines = tracks.between(scroll.scrollTop, scroll.scrollTop + scroll.clientHeight);
-    drawing.draw(window_, view, lines, scroll.scrollTop, trace.rows);
-    select();
-    rule();
-    where.textContent = `${moment(view.from)} + ${duration(view.to - view.from)}`;
-  });
+  requestAnimationFrame(paint);
+}
+
+function paint() {
+  isDrawn = true;
+  const lines = tracks.between(scroll.scrollTop, scroll.scrollTop + scroll.clientHeight);
+  drawing.draw(window_, view, lines, scroll.scrollTop, trace.rows);
+  select();
+  marks.draw(drawing.to, place, picture.height);
+  rule();
+  where.textContent = `${moment(view.from)} + ${duration(view.to - view.from)}`;
+}
+
+/** Where a time is in the picture, in pixels. @param {number} at */
+function place(at) {
+  return (at - view.from) * width() / (view.to - view.from);
 }
 
 /** Draws the selection over the picture. */
 function select() {
   if (selected === null) return;
-  const x = (/** @type {number} */ at) => (at - view.from) * width() / (view.to - view.from);
   const to = drawing.to;
   to.fillStyle = "rgb(0 114 178 / 20%)";
-  to.fillRect(x(selected.from), 0, Math.max(1, x(selected.to) - x(selected.from)), picture.height);
+  to.fillRect(place(selected.from), 0, Math.max(1, place(selected.to) - place(selected.from)), picture.height);
 }
 
 /** Draws the ruler. */
@@ -107,11 +141,13 @@ function rule() {
   to.font = "11px system-ui, sans-serif";
   const length = view.to - view.from;
   const each = step(length / (width() / 120));
-  for (let at = Math.ceil(view.from / each) * each; at <= view.to; at += each) {
-    const x = TITLES + (at - view.from) * width() / length;
+  const digits = each >= 1e9 ? 0 : each >= 1e6 ? 3 : each >= 1e3 ? 6 : 9;
+  for (let at = firstTick(view.from, each); at <= view.to; at += each) {
+    const x = TITLES + place(at);
     to.fillRect(x, 16, 1, 8);
-    to.fillText(at === 0 ? "0" : `${(at / 1e9).toFixed(each >= 1e9 ? 0 : each >= 1e6 ? 3 : each >= 1e3 ? 6 : 9)} s`, x + 3, 13);
+    to.fillText(`${seconds(at, digits)} s`, x + 3, 13);
   }
+  marks.drawNumbers(to, (at) => TITLES + place(at), TITLES);
 }
 
 /** Asks for what is in view, and for as much on both sides, unless it is there. */
@@ -170,7 +206,7 @@ function arrange() {
   [ruler.width, ruler.height] = [ruler.clientWidth * scale, ruler.clientHeight * scale];
   // The canvas stays where it is while the titles scroll beside it.
   labels.style.marginBottom = `${Math.max(0, tracks.height - high)}px`;
-  draw();
+  paint();
   ask();
 }
 
@@ -195,29 +231,82 @@ async function pick(event) {
     ?? line.rows.find((row) => trace.rows[row].kind === "points");
   if (row === undefined) return;
   const asked = { from: Math.floor(view.from), to: Math.ceil(view.to), columns: Math.round(width()) };
-  const selection = ++selections;
-  const found = await server.at(asked, row, Math.max(0, Math.round(timeAt(event))));
-  if (found === null || selection < told) return;
-  told = selection;
-  selected = { from: found.begin_ns, to: found.end_ns };
-  panel.slice(detail, line.track.name, found);
-  arrange();
+  const at = Math.max(0, Math.round(timeAt(event)));
+  await showSlice((row) => server.at(asked, row, at), row);
 }
 
-/** Shows the report of the selection. */
-async function tell() {
-  if (selected === null) return;
-  const { from, to } = { from: Math.round(selected.from), to: Math.round(selected.to) };
+/** Selects the slice of a row that begins and ends at these times. @param {number} row @param {number} from @param {number} to */
+async function findSlice(row, from, to) {
+  if (trace.rows[row] === undefined) return selectTime(from, to);
+  selected = { from, to, row };
+  await showSlice((row) => server.find(row, from, to), row);
+}
+
+/**
+ * Selects the slice that the server finds.
+ * @param {(row: number) => Promise<server.Found | null>} find
+ * @param {number} row
+ */
+async function showSlice(find, row) {
+  const selection = ++selections;
+  let found;
+  try {
+    found = await find(row);
+  } catch (error) {
+    if (selection > told) panel.say(detail, String(error));
+    return;
+  }
+  if (found === null || selection < told) return;
+  told = selection;
+  selected = { from: found.begin_ns, to: found.end_ns, row };
+  const track = trace.tracks.find((track) => track.id === trace.rows[row].track);
+  panel.slice(detail, track?.name ?? "", found);
+  keep();
+  draw();
+}
+
+/** Selects a stretch of time, and shows its report. @param {number} from @param {number} to */
+async function selectTime(from, to) {
+  [from, to] = [Math.round(from), Math.round(to)];
+  selected = { from, to, row: null };
   const selection = told = ++selections;
   panel.say(detail, "Reading ...");
-  arrange();
+  keep();
+  draw();
   try {
     const report = await server.report(from, to);
     if (selection === told) panel.report(detail, from, to, report);
   } catch (error) {
     if (selection === told) panel.say(detail, String(error));
   }
-  arrange();
+}
+
+function deselect() {
+  told = ++selections;
+  selected = null;
+  detail.replaceChildren();
+  keep();
+  draw();
+}
+
+function listMarks() {
+  const go = (/** @type {number} */ at) => show(at - (view.to - view.from) / 2, at + (view.to - view.from) / 2);
+  marks.list(listOfMarks, go, (at) => {
+    marks.remove(at);
+    listMarks();
+  });
+  keep();
+  draw();
+}
+
+/** The time under the mouse, or else in the middle. */
+function here() {
+  return mouse === null ? (view.from + view.to) / 2 : timeAt(mouse);
+}
+
+function mark() {
+  marks.toggle(Math.min(Math.max(here(), whole.from), whole.to), 4 * (view.to - view.from) / width());
+  listMarks();
 }
 
 /** @type {{ x: number, from: number, selects: boolean, moved: boolean } | null} */
@@ -226,13 +315,17 @@ picture.addEventListener("pointerdown", (event) => {
   drag = { x: event.clientX, from: event.shiftKey ? timeAt(event) : view.from, selects: event.shiftKey, moved: false };
   picture.setPointerCapture(event.pointerId);
 });
+picture.addEventListener("pointerleave", () => {
+  mouse = null;
+});
 picture.addEventListener("pointermove", (event) => {
+  mouse = event;
   if (drag === null) return;
   drag.moved ||= Math.abs(event.clientX - drag.x) > 3;
   if (!drag.moved) return;
   if (drag.selects) {
     const at = timeAt(event);
-    selected = { from: Math.max(0, Math.min(drag.from, at)), to: Math.max(drag.from, at) };
+    selected = { from: Math.max(0, Math.min(drag.from, at)), to: Math.max(drag.from, at), row: null };
     draw();
   } else {
     const moved = (event.clientX - drag.x) * (view.to - view.from) / width();
@@ -244,7 +337,7 @@ picture.addEventListener("pointerup", (event) => {
   drag = null;
   if (ended === null) return;
   if (!ended.moved) pick(event);
-  else if (ended.selects) tell();
+  else if (ended.selects && selected !== null) selectTime(selected.from, selected.to);
 });
 picture.addEventListener("wheel", (event) => {
   event.preventDefault();
@@ -262,43 +355,48 @@ scroll.addEventListener("scroll", () => {
   draw();
   ask();
 });
-addEventListener("resize", arrange);
-addEventListener("hashchange", () => {
-  const { from, to } = fromAddress();
-  show(from, to);
-});
-addEventListener("keydown", (event) => {
-  if (event.target === words) {
-    if (event.key === "Escape") words.blur();
-    return;
-  }
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const [length, middle] = [view.to - view.from, (view.from + view.to) / 2];
-  /** @type {Record<string, () => void>} */
-  const keys = {
-    w: () => zoom(0.7, middle),
-    s: () => zoom(1 / 0.7, middle),
-    a: () => show(view.from - length / 5, view.to - length / 5),
-    d: () => show(view.from + length / 5, view.to + length / 5),
-    ArrowLeft: () => show(view.from - length / 5, view.to - length / 5),
-    ArrowRight: () => show(view.from + length / 5, view.to + length / 5),
-    f: () => selected !== null && show(selected.from - (selected.to - selected.from) / 10,
-      selected.to + (selected.to - selected.from) / 10),
-    0: () => show(whole.from, whole.to),
-    "/": () => words.focus(),
-    "?": () => get("keys", HTMLDialogElement).showModal(),
-    Escape: () => {
-      told = ++selections;
-      selected = null;
-      detail.replaceChildren();
-      arrange();
-    },
-  };
-  const act = keys[event.key];
-  if (act === undefined) return;
-  event.preventDefault();
-  act();
-});
+new ResizeObserver(arrange).observe(scroll);
+addEventListener("hashchange", restore);
+
+/** Zooms to what is selected. */
+function showSelected() {
+  if (selected === null) return;
+  const beside = Math.max((selected.to - selected.from) / 10, 1);
+  show(selected.from - beside, selected.to + beside);
+}
+
+/** @param {number} parts of the view's length */
+function move(parts) {
+  const length = view.to - view.from;
+  show(view.from + parts * length, view.to + parts * length);
+}
+
+/** Shows so many nanoseconds, around the mouse. @param {number} length */
+function showLength(length) {
+  zoom(Math.min(length, whole.to) / (view.to - view.from), here());
+}
+
+/** @type {keys.Binding[]} */
+const bindings = [
+  { keys: ["w"], shown: "wheel, W", does: "zoom in", act: () => zoom(0.7, here()) },
+  { keys: ["s"], shown: "wheel, S", does: "zoom out", act: () => zoom(1 / 0.7, here()) },
+  { keys: ["a", "ArrowLeft"], shown: "drag, A, left arrow", does: "move to earlier times", act: () => move(-0.2) },
+  { keys: ["d", "ArrowRight"], shown: "drag, D, right arrow", does: "move to later times", act: () => move(0.2) },
+  { keys: ["1", "2", "3", "4", "5", "6", "7", "8", "9"], shown: "1 to 9",
+    does: "zoom to a decade: 1 shows 100 ns, 2 shows 1 us, 3 shows 10 us, ..., 9 shows 10 s",
+    act: (key) => showLength(SHORTEST * 10 ** (Number(key) - 1)) },
+  { keys: ["0"], shown: "0", does: "the whole trace", act: () => show(whole.from, whole.to) },
+  { keys: [], shown: "click", does: "select a slice" },
+  { keys: [], shown: "shift and drag", does: "select a stretch of time: its report" },
+  { keys: ["f"], shown: "F", does: "zoom to the selection", act: showSelected },
+  { keys: ["Escape"], shown: "Escape", does: "select nothing", act: deselect },
+  { keys: ["m"], shown: "M", does: "mark the time under the mouse or in the middle, or remove its mark", act: mark },
+  { keys: ["/"], shown: "/", does: "search tracks by name", act: () => words.focus() },
+  { keys: ["?"], shown: "?", does: "these keys", act: () => get("keys", HTMLDialogElement).showModal() },
+];
+keys.explain(get("bindings", HTMLTableElement), bindings);
+keys.listen(bindings);
+
 words.addEventListener("input", () => {
   title();
   const found = tracks.lines.find((line) => line.track.name.toLowerCase().includes(words.value.toLowerCase()));
@@ -311,8 +409,7 @@ get("search", HTMLFormElement).addEventListener("submit", (event) => {
 get("fit", HTMLButtonElement).addEventListener("click", () => show(whole.from, whole.to));
 get("help", HTMLButtonElement).addEventListener("click", () => get("keys", HTMLDialogElement).showModal());
 
-view = fromAddress();
 arrange();
-show(view.from, view.to);
+restore();
 // For tests: what is in view, once it is drawn.
 document.documentElement.dataset.ready = "yes";

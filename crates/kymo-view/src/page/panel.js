@@ -1,46 +1,8 @@
 // @ts-check
 /** The selection as text: a slice, or the report of a stretch of time. */
 
+import { element, table } from "./element.js";
 import { duration, moment } from "./time.js";
-
-/**
- * @param {string} name
- * @param {string} [text]
- */
-function element(name, text) {
-  const made = document.createElement(name);
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
-/**
- * A table with a heading.
- * @param {string} title
- * @param {string[]} head
- * @param {(string | number)[][]} rows
- */
-function table(title, head, rows) {
-  const [whole, made] = [document.createDocumentFragment(), element("table")];
-  const [top, line] = [element("thead"), element("tr")];
-  for (const name of head) {
-    const cell = element("th", name);
-    cell.setAttribute("scope", "col");
-    line.append(cell);
-  }
-  top.append(line);
-  made.append(top);
-  for (const row of rows) {
-    const line = element("tr");
-    for (const [place, value] of row.entries()) {
-      const cell = element("td", String(value));
-      if (place > 0) cell.className = "number";
-      line.append(cell);
-    }
-    made.append(line);
-  }
-  whole.append(element("h2", title), made);
-  return whole;
-}
 
 /**
  * A slice, or several that stand as one.

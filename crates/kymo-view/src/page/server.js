@@ -5,9 +5,9 @@
  * @typedef {{ id: number, parent: number | null, kind: string, name: string, rank: number,
  *   pid: number | null, tid: number | null }} Track
  * @typedef {{ track: number, kind: string, depth: number }} Row
- * @typedef {{ title: string, events: number, span_ns: number, begin_ns: string, tracks: Track[],
+ * @typedef {{ title: string, events: number, span_ns: number, begin_ns: string, since_begin_ns: number, tracks: Track[],
  *   rows: Row[], names: [string, string, number | null][] }} Trace
- * @typedef {{ begin_ns: number, end_ns: number, count: number, busy_ns: number, longest_ns: number,
+ * @typedef {{ row: number, begin_ns: number, end_ns: number, count: number, busy_ns: number, longest_ns: number,
  *   category: string, name: string, number: number | null, is_cut: boolean,
  *   notes: [string, string][] }} Found
  * @typedef {{ from: number, to: number, columns: number, isExact: boolean,
@@ -69,6 +69,17 @@ export async function window(from, to, columns, rows, signal) {
 export async function at(view, row, at) {
   const { from, to, columns } = view;
   return (await ask("at", { from, to, columns, row, at })).json();
+}
+
+/**
+ * The slice or point that begins and ends at these times.
+ * @param {number} row
+ * @param {number} from
+ * @param {number} to
+ * @returns {Promise<Found | null>}
+ */
+export async function find(row, from, to) {
+  return (await ask("find", { row, from, to })).json();
 }
 
 /**

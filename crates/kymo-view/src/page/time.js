@@ -16,12 +16,29 @@ export function duration(ns) {
   return `${value.toFixed(digits)} ${name}`;
 }
 
+/** From the trace's beginning, from which every verb of `kymo` counts, to its first event. */
+let first = 0;
+
+/** @param {number} ns */
+export function countFrom(ns) {
+  first = ns;
+}
+
 /**
- * A point in time, in seconds since the trace began.
- * @param {number} ns
+ * A point in time, in seconds since the trace began, as every verb of `kymo` prints and takes it.
+ * @param {number} ns since the first event
  */
 export function moment(ns) {
-  return `${(ns / 1e9).toFixed(9)} s`;
+  return `${seconds(ns, 9)} s`;
+}
+
+/**
+ * A point in time with so many digits behind the point.
+ * @param {number} ns
+ * @param {number} digits
+ */
+export function seconds(ns, digits) {
+  return ((ns + first) / 1e9).toFixed(digits);
 }
 
 /**
@@ -32,4 +49,13 @@ export function step(least) {
   const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
   for (const factor of [1, 2, 5]) if (factor * power >= least) return factor * power;
   return 10 * power;
+}
+
+/**
+ * The first point of a ruler with such steps at or behind this time.
+ * @param {number} ns
+ * @param {number} each
+ */
+export function firstTick(ns, each) {
+  return Math.ceil((ns + first) / each) * each - first;
 }

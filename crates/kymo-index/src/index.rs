@@ -23,7 +23,7 @@ const MOST_EXACT: usize = 4;
 const KEPT: usize = 8;
 
 /// A timeline from a checkpoint.
-type Resumed = Timeline<Collector<Arc<Registry>>>;
+pub(crate) type Resumed = Timeline<Collector<Arc<Registry>>>;
 
 /// The index of a trace.
 #[derive(Debug)]
@@ -163,7 +163,7 @@ impl Index {
     }
 
     /// The numbers of the chunks of a stretch of time.
-    fn chunks_of(&self, time: &Range<u64>) -> Range<usize> {
+    pub(crate) fn chunks_of(&self, time: &Range<u64>) -> Range<usize> {
         let begin = self
             .chunks
             .partition_point(|chunk| chunk.begin <= time.start);
@@ -256,7 +256,7 @@ impl Index {
     }
 
     /// The timeline in front of a chunk; `None` if there is no such chunk.
-    fn at_checkpoint(&self, number: usize) -> Result<Option<Resumed>, Error> {
+    pub(crate) fn at_checkpoint(&self, number: usize) -> Result<Option<Resumed>, Error> {
         let Some(chunk) = self.chunks.get(number) else {
             return Ok(None);
         };
@@ -268,7 +268,7 @@ impl Index {
     }
 
     /// Draws a chunk. Gives the time of the next one.
-    fn play<C: Canvas>(
+    pub(crate) fn play<C: Canvas>(
         &self,
         map: &TraceMap,
         number: usize,

@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod arrows;
 mod build;
 mod code;
 mod collector;
@@ -39,6 +40,7 @@ mod part;
 mod registry;
 mod run;
 
+pub use arrows::{Arrow, ArrowEnd, Arrows};
 pub use build::Options;
 pub use error::Error;
 pub use index::{Index, Window};

@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
+mod arrows;
 mod files;
 mod made;
 mod windows;

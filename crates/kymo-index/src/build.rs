@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kymo_ctf::{ItemRef, TraceMap};
+use kymo_ctf::{Consequence, ItemRef, Problem, TraceMap};
 use kymo_timeline::Timeline;
 
 use crate::code;
@@ -16,6 +16,9 @@ use crate::registry::Registry;
 
 /// How many parts of a level one of the next level stands for.
 pub(crate) const FANOUT: usize = 4;
+
+/// Most sentences about damage that are kept.
+const MOST_DAMAGE: usize = 100;
 
 /// How an index is made.
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +150,7 @@ fn write(
         bytes: Vec::new(),
     };
     let mut chunks: Vec<Chunk> = Vec::new();
+    let mut damage = Vec::new();
     let (mut events, mut last) = (0, None);
     while let Some(item) = reader.next() {
         if let ItemRef::Event(event) = &item
@@ -178,6 +182,7 @@ fn write(
                 chunk.events += 1;
             }
         }
+        damage.extend(sentence(&item).filter(|_| damage.len() < MOST_DAMAGE));
         timeline.add(&item).map_err(Error::Draw)?;
     }
     let end = last.map_or(0, |last| last.saturating_add(1));
@@ -192,5 +197,24 @@ fn write(
         chunks,
         levels: pyramid.levels,
         registry: canvas.numbers,
+        damage,
     })
+}
+
+/// Says what could not be read, if the item is about that.
+fn sentence(item: &ItemRef<'_>) -> Option<String> {
+    match item {
+        ItemRef::Problem(problem) if problem.consequence != Consequence::Clamped => {
+            Some(said(&Problem::clone(problem).into()))
+        }
+        _ => None,
+    }
+}
+
+/// An error of a stream with the advice that every verb of `kymo` gives.
+pub(crate) fn said(error: &kymo_ctf::Error) -> String {
+    match error.advice() {
+        Some(advice) => format!("{error}; {advice}"),
+        None => error.to_string(),
+    }
 }

@@ -20,7 +20,7 @@ use crate::registry::Registry;
 /// The first bytes.
 const MAGIC: [u8; 8] = *b"kymo-idx";
 /// Changes with everything that is written differently, the state in checkpoints included.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Of the table's place, at the end.
 const TAIL: u64 = 16;
 
@@ -55,6 +55,8 @@ pub(crate) struct Table {
     /// [`FANOUT`](crate::build::FANOUT) says, the last one for the rest.
     pub(crate) levels: Vec<Vec<Place>>,
     pub(crate) registry: Registry,
+    /// What of the trace could not be read, a sentence each.
+    pub(crate) damage: Vec<String>,
 }
 
 /// A file that is being written.

@@ -34,6 +34,7 @@ pub struct Index {
     registry: Arc<Registry>,
     origin: i128,
     end: u64,
+    damage: Vec<String>,
     /// What was read again from the trace, the last used behind.
     exact: Mutex<VecDeque<(usize, Arc<Part>)>>,
 }
@@ -92,6 +93,7 @@ impl Index {
             registry: Arc::new(table.registry),
             origin: table.origin,
             end: table.end,
+            damage: table.damage,
             exact: Mutex::default(),
         }
     }
@@ -99,6 +101,13 @@ impl Index {
     /// Tracks, rows and names.
     pub fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// What of the trace could not be read, a sentence each: first the streams that could not be
+    /// opened, then up to a hundred places in the others.
+    pub fn damage(&self, map: &TraceMap) -> Vec<String> {
+        let failed = map.failed().iter().map(build::said);
+        failed.chain(self.damage.iter().cloned()).collect()
     }
 
     /// Number of events with a time.

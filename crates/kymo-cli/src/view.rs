@@ -50,9 +50,6 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let trace = input::of_one_clock(&arguments.trace)?;
     let map = trace.map();
-    if let Some(error) = map.failed().first() {
-        message!("kymo: {error}");
-    }
     let folder = match &arguments.index {
         Some(folder) => folder.clone(),
         None => cache()?,
@@ -67,10 +64,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         message!("kymo: the trace has no events with a time; there is nothing to see.");
     }
     let origins = origins(&map, &index);
-    let server = Server::new(
-        View::new(&title(&arguments.trace), trace, map, index),
-        arguments.port,
-    )?;
+    let view = View::new(&title(&arguments.trace), trace, map, index);
+    if let Some(sentence) = view.damage().first() {
+        message!("kymo: {}: {sentence}", arguments.trace.display());
+    }
+    let server = Server::new(view, arguments.port)?;
     let address = match arguments.at {
         Some(at) => address_at(&server, at, &origins)?,
         None => server.address(),

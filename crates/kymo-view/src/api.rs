@@ -3,18 +3,21 @@
 //! Times are in nanoseconds since the trace's first event: JavaScript's numbers hold them exactly up
 //! to 2^53, which is 104 days.
 
+mod arrows;
 mod find;
 mod place;
+mod worst;
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use kymo_analysis::{Analysis, Part, Place};
+use kymo_analysis::{Analysis, Diff, Part, Place, Report};
 use kymo_ctf::{ItemRef, Trace, TraceMap};
 use kymo_index::{Content, Index, RowId, RowKind, Run};
 use kymo_timeline::TrackKind;
 use serde::Serialize;
 
+use self::worst::Worst;
 use crate::http::Answer;
 
 const JSON: &str = "application/json";
@@ -46,6 +49,8 @@ struct Shown<'v> {
     begin_ns: String,
     /// Of the first event, from the trace's beginning, from which `kymo report` counts.
     since_begin_ns: i64,
+    /// What of the trace could not be read, a sentence each.
+    damage: Vec<String>,
     tracks: Vec<ShownTrack<'v>>,
     rows: Vec<ShownRow>,
     names: Vec<(&'v str, &'v str, Option<u64>)>,
@@ -106,11 +111,18 @@ impl View {
             "trace" => self.shown().map(|json| Answer::new(JSON, json)),
             "window" => self.window(&query).map(|bytes| Answer::new(BYTES, bytes)),
             "at" => self.at(&query).map(|json| Answer::new(JSON, json)),
+            "arrows" => self.arrows(&query).map(|json| Answer::new(JSON, json)),
+            "diff" => self.diff(&query).map(|json| Answer::new(JSON, json)),
             "find" => self.find(&query).map(|json| Answer::new(JSON, json)),
             "report" => self.report(&query).map(|json| Answer::new(JSON, json)),
             _ => Err((404, "There is nothing of this name.".to_owned())),
         };
         answer.unwrap_or_else(|(status, why)| Answer::refused(status, &why))
+    }
+
+    /// What of the trace could not be read, a sentence each.
+    pub fn damage(&self) -> Vec<String> {
+        self.index.damage(&self.map)
     }
 
     /// The trace's beginning, from which times of texts count, in nanoseconds from the clock's origin.
@@ -156,6 +168,7 @@ impl View {
             span_ns: span.end.saturating_sub(span.start).saturating_sub(1),
             begin_ns: begin.to_string(),
             since_begin_ns: i64::try_from(begin - self.begin()).unwrap_or(0),
+            damage: self.damage(),
             tracks: tracks.collect(),
             rows: rows.collect(),
             names: names
@@ -250,9 +263,26 @@ impl View {
         })
     }
 
-    /// The report of a stretch of time: as `kymo report --json --from .. --to ..` prints it.
+    /// The report of a stretch of time, as `kymo report --json --from .. --to ..` prints it, and its
+    /// worst cases.
     fn report(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
-        let time = self.time(query)?;
+        let first = self.index.origin() + i128::from(self.index.span().start);
+        let mut worst = Worst::new(first);
+        let report = self.analysed(self.time(query)?, |analysis| worst.take(analysis));
+        json(&worst.of(report))
+    }
+
+    /// Two stretches of time compared, as `kymo diff --json` compares two traces.
+    fn diff(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
+        let get = |name: &str| query.get(name).copied().unwrap_or_default();
+        let other = HashMap::from([("from", get("other_from")), ("to", get("other_to"))]);
+        let (before, after) = (self.time(query)?, self.time(&other)?);
+        let [before, after] = [before, after].map(|time| self.analysed(time, |_| ()));
+        json(&Diff::of(&before, &after))
+    }
+
+    /// The report of a stretch of time. `look` gets the analysis after each item in it.
+    fn analysed(&self, time: Range<u64>, mut look: impl FnMut(&Analysis)) -> Report {
         let nanos = |at: u64| self.index.origin() + i128::from(at);
         let (from, to) = (Some(nanos(time.start)), Some(nanos(time.end)));
         let narrow = |nanos: Option<i128>| i64::try_from(nanos?).ok();
@@ -268,7 +298,10 @@ impl View {
         let mut reader = self.map.read();
         while let Some(item) = reader.next() {
             match (Place::of(&item, from, to), &item) {
-                (Place::Inside, _) | (_, ItemRef::Problem(_)) => analysis.add(&item),
+                (Place::Inside, _) | (_, ItemRef::Problem(_)) => {
+                    analysis.add(&item);
+                    look(&analysis);
+                }
                 (Place::Before, _) => analysis.pass_over(&item),
                 (Place::Behind, _) => {
                     analysis.pass_over(&item);
@@ -276,7 +309,7 @@ impl View {
                 }
             }
         }
-        json(&analysis.finish())
+        analysis.finish()
     }
 
     /// The stretch of time that a request names, in nanoseconds of the timeline.

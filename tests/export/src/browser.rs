@@ -111,6 +111,12 @@ impl Browser {
         Ok(())
     }
 
+    /// Types a text into what has the focus.
+    pub(crate) fn insert(&mut self, text: &str) -> Result<()> {
+        self.call("Input.insertText", json!({ "text": text }))?;
+        Ok(())
+    }
+
     /// Moves the mouse to a place of the page.
     pub(crate) fn point(&mut self, x: f64, y: f64) -> Result<()> {
         let event = json!({ "type": "mouseMoved", "x": x, "y": y });

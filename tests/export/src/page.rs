@@ -1,6 +1,11 @@
 //! The page of `kymo view`, in a browser: what it shows is what the reports say.
 
+mod compare;
+mod damaged;
+mod listed;
 mod marks;
+mod tracks;
+mod worst;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -37,6 +42,18 @@ pub(crate) struct Arguments {
 /// `kymo view`, until it is dropped.
 struct View(Child);
 
+impl View {
+    /// Starts the command; its address.
+    fn start(command: &mut Command) -> Result<(View, String)> {
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let out = child.stdout.take().context("no output of kymo view")?;
+        let view = View(child);
+        let mut address = String::new();
+        BufReader::new(out).read_line(&mut address)?;
+        Ok((view, address.trim().to_owned()))
+    }
+}
+
 impl Drop for View {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -64,6 +81,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     a_stretch_has_the_report_of_it(&mut browser, arguments, &trace)?;
     keys_move(&mut browser)?;
     marks::measure(&mut browser, &address)?;
+    tracks::select(&mut browser, &address)?;
+    worst::are_one_click_away(&mut browser, &address, &report)?;
+    compare::stretches(&mut browser, arguments, &address, &trace)?;
+    listed::by_keys_alone(&mut browser, &address)?;
+    damaged::is_said(&mut browser, arguments, &trace)?;
     marks::open_at_a_time(&mut browser, arguments, &trace)?;
     drop(browser);
     fs::remove_dir_all(folder).context("what was written cannot be removed")
@@ -75,12 +97,7 @@ fn view(arguments: &Arguments, trace: &Path, more: &[&str]) -> Result<(View, Str
     command.args(["view", "--no-open", "--index"]);
     command.arg(arguments.folder.join("index")).arg(trace);
     command.args(more);
-    let mut child = command.stdout(Stdio::piped()).spawn()?;
-    let out = child.stdout.take().context("no output of kymo view")?;
-    let view = View(child);
-    let mut address = String::new();
-    BufReader::new(out).read_line(&mut address)?;
-    Ok((view, address.trim().to_owned()))
+    View::start(&mut command)
 }
 
 /// What a program prints.

@@ -1,14 +1,15 @@
 // @ts-check
 /**
  * What the address keeps, so that it can be pasted to a colleague:
- * `#FROM-TO&marks=A,B&selected=FROM-TO&row=N`. Times are in nanoseconds since the first event.
+ * `#FROM-TO&marks=A,B&selected=FROM-TO&row=N&first=FROM-TO&top=A,B&only=TEXT`. Times are in nanoseconds since the first
+ * event; rows and tracks have the numbers of the index, which are the same wherever a trace is opened.
  */
 
 /**
  * A stretch of time, and the row of the slice that it is, if it is one.
  * @typedef {{ from: number, to: number, row: number | null }} Selection
  * @typedef {{ view: { from: number, to: number } | null, marks: number[],
- *   selected: Selection | null }} Kept
+ *   selected: Selection | null, first: { from: number, to: number } | null, top: number[], only: string }} Kept
  */
 
 /** @param {string | null | undefined} text */
@@ -34,6 +35,9 @@ export function read(hash) {
     view: stretch(time),
     marks: numbers(words.get("marks")),
     selected: selected === null ? null : { ...selected, row },
+    first: stretch(words.get("first")),
+    top: numbers(words.get("top")),
+    only: words.get("only") ?? "",
   };
 }
 
@@ -46,6 +50,9 @@ export function write(kept) {
   if (kept.marks.length > 0) words.set("marks", kept.marks.join(","));
   if (selected !== null) words.set("selected", time(selected));
   if (selected !== null && selected.row !== null) words.set("row", String(selected.row));
+  if (kept.first !== null) words.set("first", time(kept.first));
+  if (kept.top.length > 0) words.set("top", kept.top.join(","));
+  if (kept.only !== "") words.set("only", kept.only);
   const rest = String(words).replaceAll("%2C", ",");
   return `#${view === null ? "" : time(view)}${rest === "" ? "" : `&${rest}`}`;
 }

@@ -15,13 +15,16 @@ const CATEGORIES = new Map([
 ]);
 const THREADS = ["#0072b2", "#009e73", "#e69f00", "#cc79a7", "#56b4e9", "#d55e00", "#8a6fb0", "#b0a03a"];
 
+/** Stands for the colour of idle, which is another one on a dark page. */
+const IDLE = "";
+
 /** The colour of each name. @param {[string, string, number | null][]} names */
 export function colours(names) {
   return names.map(([category, text, number]) => {
     const state = STATES.get(text.split(":")[0]);
     if (category === "sched" && state !== undefined) return state;
     if (category !== "sched") return CATEGORIES.get(category) ?? "#7a7f87";
-    if (number === 0 || text.startsWith("idle")) return "#d4d8dd";
+    if (number === 0 || text.startsWith("idle")) return IDLE;
     return THREADS[(number ?? 0) % THREADS.length];
   });
 }
@@ -35,7 +38,7 @@ function inkOn(colour) {
     const value = parseInt(colour.slice(at, at + 2), 16) / 255;
     return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
   };
-  return 0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5) > 0.3 ? "#1a1a1a" : "#ffffff";
+  return 0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5) > 0.2 ? "#1a1a1a" : "#ffffff";
 }
 
 /** The hatching of losses. @param {CanvasRenderingContext2D} to */
@@ -67,7 +70,8 @@ export class Drawing {
     this.to = to;
     this.names = trace.names;
     this.colours = colours(trace.names);
-    this.inks = this.colours.map(inkOn);
+    this.inks = this.colours.map((colour) => colour === IDLE ? IDLE : inkOn(colour));
+    this.idle = "";
     this.lost = hatched(to);
   }
 
@@ -75,11 +79,10 @@ export class Drawing {
    * Draws these lines of a window, for a view of it.
    * @param {import("./server.js").Window | null} window
    * @param {{ from: number, to: number }} view
-   * @param {import("./tracks.js").Line[]} lines
-   * @param {number} scrolled
+   * @param {{ line: import("./tracks.js").Line, y: number }[]} places
    * @param {import("./server.js").Row[]} rows
    */
-  draw(window, view, lines, scrolled, rows) {
+  draw(window, view, places, rows) {
     const { to, canvas } = this;
     const scale = devicePixelRatio;
     const [width, height] = [canvas.width / scale, canvas.height / scale];
@@ -90,12 +93,11 @@ export class Drawing {
     to.font = "11px system-ui, sans-serif";
     to.textBaseline = "middle";
     const text = style.getPropertyValue("--text");
-    for (const [place, line] of lines.entries()) {
-      const top = line.top - scrolled;
-      if (place % 2 === 1) {
-        to.fillStyle = style.getPropertyValue("--band");
-        to.fillRect(0, top, width, line.height);
-      }
+    this.idle = style.getPropertyValue("--idle");
+    const bands = ["--back", "--band"].map((name) => style.getPropertyValue(name));
+    for (const { line, y: top } of places) {
+      to.fillStyle = bands[Number(line.isOdd)];
+      to.fillRect(0, top, width, line.height);
       if (window === null) continue;
       // Where a step of the window is in this view.
       const step = (window.to - window.from) / (window.columns * STEPS);
@@ -122,7 +124,7 @@ export class Drawing {
       if (right < 0 || left > width) continue;
       const [name, count, part] = [runs[at + 2], runs[at + 3], runs[at + 4] / 65536];
       const wide = Math.max(right - left, 0.8);
-      to.fillStyle = this.names[name]?.[0] === "lost" ? this.lost : this.colours[name] ?? "#7a7f87";
+      to.fillStyle = this.names[name]?.[0] === "lost" ? this.lost : this.colours[name] || this.idle;
       // What stands for several slices is as full as these are dense.
       to.globalAlpha = count > 1 ? 0.25 + 0.75 * part : 1;
       to.fillRect(left, top + 2, wide, LINE - 4);
@@ -133,7 +135,7 @@ export class Drawing {
       to.beginPath();
       to.rect(left, top, wide - 2, LINE);
       to.clip();
-      to.fillStyle = count > 1 ? text : this.inks[name] ?? text;
+      to.fillStyle = count > 1 ? text : this.inks[name] || text;
       to.fillText(title, Math.max(left, 0) + 3, top + LINE / 2 + 1);
       to.restore();
     }
@@ -146,7 +148,7 @@ export class Drawing {
     for (let at = 0; at < runs.length; at += WORDS) {
       const [left, right] = [runs[at] * unit + shift, runs[at + 1] * unit + shift];
       if (right < 0 || left > width) continue;
-      to.fillStyle = this.names[runs[at + 2]]?.[0] === "lost" ? "#c00000" : this.colours[runs[at + 2]] ?? "#7a7f87";
+      to.fillStyle = this.names[runs[at + 2]]?.[0] === "lost" ? "#c00000" : this.colours[runs[at + 2]] || this.idle;
       to.fillRect(left, top + 6, Math.max(right - left, 1.5), LINE - 12);
     }
   }

@@ -27,7 +27,10 @@ export function listen(bindings) {
   addEventListener("keydown", (event) => {
     const { target } = event;
     if (target instanceof HTMLInputElement) {
-      if (event.key === "Escape") target.blur();
+      if (event.key !== "Escape") return;
+      // Browsers would empty the field.
+      event.preventDefault();
+      target.blur();
       return;
     }
     if (event.ctrlKey || event.metaKey || event.altKey) return;

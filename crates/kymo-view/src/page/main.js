@@ -2,13 +2,17 @@
 /** The page: what is in view, and what the mouse and the keys do with it. */
 
 import * as address from "./address.js";
+import { Arrows } from "./arrows.js";
+import * as compare from "./compare.js";
 import { Drawing } from "./draw.js";
 import * as keys from "./keys.js";
 import { Marks } from "./marks.js";
+import * as listed from "./listed.js";
 import * as panel from "./panel.js";
+import * as report from "./report.js";
 import * as server from "./server.js";
 import { countFrom, duration, firstTick, moment, seconds, step } from "./time.js";
-import { LINE, Tracks } from "./tracks.js";
+import { LINE, Tracks, name } from "./tracks.js";
 
 /** Width of the titles, in pixels. */
 const TITLES = 220;
@@ -29,6 +33,9 @@ const labels = get("labels", HTMLDivElement);
 const detail = get("panel", HTMLElement);
 const where = get("where", HTMLSpanElement);
 const words = get("words", HTMLInputElement);
+const only = get("only", HTMLInputElement);
+const labelsOnTop = get("on-top", HTMLDivElement);
+const inView = get("listed", HTMLElement);
 const listOfMarks = get("marks", HTMLElement);
 
 const trace = await server.trace().catch((error) => {
@@ -41,8 +48,17 @@ get("title", HTMLHeadingElement).textContent = trace.title;
 get("about", HTMLSpanElement).textContent =
   `${trace.events.toLocaleString("en")} events in ${duration(trace.span_ns)}`;
 
+if (trace.damage.length > 0) {
+  const damaged = get("damaged", HTMLButtonElement);
+  damaged.hidden = false;
+  damaged.textContent = `damaged: ${trace.damage[0]}`;
+  damaged.title = trace.damage.join("\n");
+  damaged.addEventListener("click", () => deselect());
+}
+
 const tracks = new Tracks(trace);
 const drawing = new Drawing(picture, trace);
+const arrows = new Arrows(tracks);
 const whole = { from: 0, to: Math.max(trace.span_ns, SHORTEST) };
 /** What is in view. */
 let view = { ...whole };
@@ -50,11 +66,20 @@ let view = { ...whole };
 let window_ = null;
 /** The stretch of time or the slice that is selected. @type {address.Selection | null} */
 let selected = null;
+/** The stretch of time with which the next one that is selected is compared. @type {{ from: number, to: number } | null} */
+let first = null;
+/** The report of the whole trace, once it was asked for. @type {Promise<any> | null} */
+let ofAll = null;
 const marks = new Marks();
 /** Where the mouse is over the picture. @type {MouseEvent | null} */
 let mouse = null;
 /** The address is written when it has not changed for a moment. @type {number | undefined} */
 let writing;
+/** @type {number | undefined} */
+let listing;
+let focusesList = false;
+/** The track whose title the tabulator reaches. @type {number | null} */
+let reached = null;
 /** @type {AbortController | null} */
 let asking = null;
 /** How often something was selected, and which of these the panel shows: older answers are not shown. */
@@ -79,7 +104,7 @@ function show(from, to) {
 function keep() {
   clearTimeout(writing);
   writing = setTimeout(() => {
-    const hash = address.write({ view, marks: marks.times, selected });
+    const hash = address.write({ view, marks: marks.times, selected, first, top: tracks.onTop, only: only.value });
     if (location.hash !== hash) history.replaceState(null, "", hash);
   }, 100);
 }
@@ -90,11 +115,17 @@ function restore() {
   const kept = address.read(location.hash);
   marks.set(kept.marks);
   listMarks();
+  tracks.onTop = kept.top.filter((id) => tracks.byId.has(id));
+  only.value = kept.only;
+  tracks.filter(kept.only);
+  arrange();
   const { from, to } = kept.view ?? whole;
   show(from, to);
-  const has = JSON.stringify(kept.selected);
-  if (has === JSON.stringify(selected)) return;
-  if (kept.selected === null) deselect();
+  const is = JSON.stringify([kept.selected, kept.first]) === JSON.stringify([selected, first]);
+  first = kept.first;
+  if (is && selected !== null) return;
+  if (kept.selected === null && first !== null) askForSecond();
+  else if (kept.selected === null) deselect();
   else if (kept.selected.row === null) selectTime(kept.selected.from, kept.selected.to);
   else findSlice(kept.selected.row, kept.selected.from, kept.selected.to);
 }
@@ -108,9 +139,11 @@ function draw() {
 
 function paint() {
   isDrawn = true;
-  const lines = tracks.between(scroll.scrollTop, scroll.scrollTop + scroll.clientHeight);
-  drawing.draw(window_, view, lines, scroll.scrollTop, trace.rows);
+  drawing.draw(window_, view, tracks.inView(scroll.scrollTop, scroll.clientHeight), trace.rows);
+  drawing.to.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--faint");
+  if (tracks.topHeight > 0) drawing.to.fillRect(0, tracks.topHeight, width(), 2);
   select();
+  arrows.draw(drawing.to, place, width(), scroll.scrollTop);
   marks.draw(drawing.to, place, picture.height);
   rule();
   where.textContent = `${moment(view.from)} + ${duration(view.to - view.from)}`;
@@ -123,10 +156,24 @@ function place(at) {
 
 /** Draws the selection over the picture. */
 function select() {
-  if (selected === null) return;
   const to = drawing.to;
-  to.fillStyle = "rgb(0 114 178 / 20%)";
-  to.fillRect(place(selected.from), 0, Math.max(1, place(selected.to) - place(selected.from)), picture.height);
+  for (const [time, colour] of /** @type {const} */ ([[first, "230 159 0"], [selected, "0 114 178"]])) {
+    if (time === null) continue;
+    const [left, right] = [place(time.from), Math.max(place(time.to), place(time.from) + 1)];
+    // Of a slice, its outline says more.
+    to.fillStyle = `rgb(${colour} / ${time === selected && selected.row !== null ? 8 : 22}%)`;
+    to.fillRect(left, 0, right - left, picture.height);
+    to.fillStyle = `rgb(${colour})`;
+    for (const x of [left, right - 1]) to.fillRect(x, 0, 1, picture.height);
+  }
+  // Which of the rows it is.
+  const row = selected?.row ?? null;
+  const at = row === null ? null : tracks.place(trace.rows[row].track, scroll.scrollTop);
+  if (selected === null || row === null || at === null || !at.line.rows.includes(row)) return;
+  const [left, right] = [place(selected.from), Math.max(place(selected.to), place(selected.from) + 2)];
+  to.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--text");
+  to.lineWidth = 2;
+  to.strokeRect(left - 1, at.y + LINE * trace.rows[row].depth + 1, right - left + 2, LINE - 2);
 }
 
 /** Draws the ruler. */
@@ -152,12 +199,14 @@ function rule() {
 
 /** Asks for what is in view, and for as much on both sides, unless it is there. */
 async function ask() {
-  const rows = tracks.between(scroll.scrollTop - 400, scroll.scrollTop + scroll.clientHeight + 400)
-    .flatMap((line) => line.rows).sort((a, b) => a - b);
+  // Those next to what is in view too: they are scrolled to next.
+  const near = tracks.lines.filter((line) => line.isOnTop
+    || line.top < scroll.scrollTop + scroll.clientHeight + 400 && line.top + line.height > scroll.scrollTop - 400);
+  const rows = near.flatMap((line) => line.rows).sort((a, b) => a - b);
   const length = view.to - view.from;
   if (window_ !== null && window_.from <= view.from && window_.to >= view.to
     && Math.abs((window_.to - window_.from) / (3 * length) - 1) < 0.3
-    && rows.every((row) => window_?.rows.has(row))) return;
+    && rows.every((row) => window_?.rows.has(row))) return list();
   asking?.abort();
   asking = new AbortController();
   const from = Math.max(0, Math.floor(view.from - length));
@@ -166,33 +215,99 @@ async function ask() {
   try {
     window_ = await server.window(from, to, columns, rows, asking.signal);
     draw();
+    list();
   } catch (error) {
     if (error instanceof Error && error.name !== "AbortError") panel.say(detail, error.message);
   }
 }
 
-/** Makes the titles of the lines anew. */
-function title() {
-  labels.style.height = `${tracks.height}px`;
-  const looked = words.value.toLowerCase();
-  labels.replaceChildren(...tracks.lines.map((line) => {
-    const made = document.createElement("button");
-    made.type = "button";
-    made.style.top = `${line.top}px`;
-    made.style.paddingLeft = `${6 + 12 * line.depth}px`;
-    const mark = line.hasInner ? (line.isOpen ? "\u25be " : "\u25b8 ") : "";
-    const number = line.track.tid ?? line.track.pid;
-    made.textContent = mark + line.track.name + (number === null ? "" : ` ${number}`);
-    made.title = line.track.name;
-    if (line.hasInner) made.setAttribute("aria-expanded", String(line.isOpen));
-    made.classList.toggle("group", line.depth === 0);
-    made.classList.toggle("found", looked !== "" && line.track.name.toLowerCase().includes(looked));
-    made.addEventListener("click", () => {
-      tracks.toggle(line.track);
-      arrange();
+/** Lists what is in view, if that is wanted, once the view stays. */
+function list() {
+  clearTimeout(listing);
+  if (inView.hidden) return;
+  listing = setTimeout(() => {
+    // Who reads it is not disturbed.
+    if (window_ === null || inView.contains(document.activeElement)) return;
+    const lines = tracks.inView(scroll.scrollTop, scroll.clientHeight).map(({ line }) => line);
+    listed.show(inView, window_, view, lines, tracks, trace, (row, at) => {
+      const asked = { from: Math.floor(view.from), to: Math.ceil(view.to), columns: Math.round(width()) };
+      showSlice((row) => server.at(asked, row, Math.round(at)), row);
     });
-    return made;
-  }));
+    if (focusesList) inView.querySelector("div")?.focus();
+    focusesList = false;
+  }, 200);
+}
+
+/** Shows or hides the list of what is in view. */
+function toggleList() {
+  inView.hidden = !inView.hidden;
+  get("list", HTMLButtonElement).setAttribute("aria-expanded", String(!inView.hidden));
+  focusesList = !inView.hidden;
+  if (inView.hidden) scroll.focus();
+  list();
+}
+
+/** Makes the titles of the lines anew; the one with the focus keeps it. */
+function title() {
+  const focused = focusedTrack();
+  labels.style.height = `${tracks.height}px`;
+  labelsOnTop.style.height = `${tracks.topHeight}px`;
+  labelsOnTop.hidden = tracks.topHeight === 0;
+  const looked = words.value.toLowerCase();
+  // One title can be reached by the tabulator, and the others from there by arrows.
+  reached = focused?.id ?? reached;
+  if (!tracks.lines.some((line) => line.track.id === reached)) reached = tracks.lines[0]?.track.id ?? null;
+  /** @type {[HTMLElement[], HTMLElement[]]} */
+  const made = [[], []];
+  for (const line of tracks.lines) made[Number(line.isOnTop)].push(label(line, looked));
+  labels.replaceChildren(...made[0]);
+  labelsOnTop.replaceChildren(...made[1]);
+  if (focused !== null) labelOf(focused.id)?.focus();
+}
+
+/** The title of a line. @param {import("./tracks.js").Line} line @param {string} looked */
+function label(line, looked) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.style.top = `${line.top}px`;
+  made.style.paddingLeft = `${6 + 12 * line.depth}px`;
+  const sign = line.hasInner ? (line.isOpen ? "\u25be " : "\u25b8 ") : "";
+  made.textContent = sign + line.title;
+  made.title = tracks.path(line.track);
+  made.tabIndex = line.track.id === reached ? 0 : -1;
+  made.dataset.track = String(line.track.id);
+  if (line.hasInner) made.setAttribute("aria-expanded", String(line.isOpen));
+  made.classList.toggle("group", line.depth === 0 && !line.isOnTop);
+  made.classList.toggle("found", looked !== "" && name(line.track).toLowerCase().includes(looked));
+  made.addEventListener("click", () => {
+    tracks.toggle(line.track);
+    arrange();
+  });
+  return made;
+}
+
+/** @param {number} id @returns {HTMLElement | null} */
+function labelOf(id) {
+  return scroll.querySelector(`[data-track="${id}"]`);
+}
+
+/** The track whose title has the focus. */
+function focusedTrack() {
+  const focused = document.activeElement;
+  const id = focused instanceof HTMLElement ? focused.dataset.track : undefined;
+  return id === undefined ? null : tracks.byId.get(Number(id)) ?? null;
+}
+
+/** The track whose title has the focus from the keyboard, or else the one under the mouse. */
+function trackHere() {
+  if (document.activeElement?.matches(":focus-visible")) {
+    const track = focusedTrack();
+    if (track !== null) return track;
+  }
+  if (mouse === null) return null;
+  const over = mouse.target instanceof HTMLElement ? mouse.target.dataset.track : undefined;
+  if (over !== undefined) return tracks.byId.get(Number(over)) ?? null;
+  return tracks.at(mouse.clientY - picture.getBoundingClientRect().top, scroll.scrollTop)?.line.track ?? null;
 }
 
 /** Fits the picture to the page. */
@@ -223,10 +338,11 @@ function zoom(factor, around) {
 
 /** Selects the slice at a place. @param {MouseEvent} event */
 async function pick(event) {
-  const y = event.clientY - picture.getBoundingClientRect().top + scroll.scrollTop;
-  const line = tracks.lines.find((line) => line.top <= y && y < line.top + line.height);
-  if (line === undefined || window_ === null) return;
-  const depth = Math.floor((y - line.top) / LINE);
+  const y = event.clientY - picture.getBoundingClientRect().top;
+  const found = tracks.at(y, scroll.scrollTop);
+  if (found === undefined || window_ === null) return;
+  const { line } = found;
+  const depth = Math.floor((y - found.y) / LINE);
   const row = line.rows.find((row) => trace.rows[row].depth === depth && trace.rows[row].kind !== "values")
     ?? line.rows.find((row) => trace.rows[row].kind === "points");
   if (row === undefined) return;
@@ -240,6 +356,7 @@ async function findSlice(row, from, to) {
   if (trace.rows[row] === undefined) return selectTime(from, to);
   selected = { from, to, row };
   await showSlice((row) => server.find(row, from, to), row);
+  scrollToTrack(trace.rows[row].track);
 }
 
 /**
@@ -259,34 +376,120 @@ async function showSlice(find, row) {
   if (found === null || selection < told) return;
   told = selection;
   selected = { from: found.begin_ns, to: found.end_ns, row };
-  const track = trace.tracks.find((track) => track.id === trace.rows[row].track);
-  panel.slice(detail, track?.name ?? "", found);
+  const track = tracks.byId.get(trace.rows[row].track);
+  panel.slice(detail, track === undefined ? "" : tracks.path(track), found);
+  arrows.shown = [];
   keep();
   draw();
+  await showArrows(found, selection);
+}
+
+/** Shows the arrows of the slice that is selected. @param {server.Found} found @param {number} selection */
+async function showArrows(found, selection) {
+  if (found.count > 1) return;
+  const { row, begin_ns: from, end_ns: to } = found;
+  const { arrows: shown, is_whole: isWhole } = await server.arrows(row, from, to);
+  if (selection !== told) return;
+  arrows.shown = shown;
+  const length = view.to - view.from;
+  detail.append(...arrows.list(isWhole, (at, track) => {
+    show(at - length / 2, at + length / 2);
+    scrollToTrack(track);
+  }));
+  draw();
+}
+
+/** Scrolls to a track, unless it is in view. @param {number} track */
+function scrollToTrack(track) {
+  const found = tracks.place(track, scroll.scrollTop);
+  if (found === null || found.line.isOnTop) return;
+  const isInView = found.y >= tracks.topHeight && found.y + LINE <= scroll.clientHeight;
+  if (!isInView) scroll.scrollTop = found.line.top - scroll.clientHeight / 2;
 }
 
 /** Selects a stretch of time, and shows its report. @param {number} from @param {number} to */
 async function selectTime(from, to) {
   [from, to] = [Math.round(from), Math.round(to)];
   selected = { from, to, row: null };
+  arrows.shown = [];
   const selection = told = ++selections;
   panel.say(detail, "Reading ...");
   keep();
   draw();
+  const before = first;
   try {
-    const report = await server.report(from, to);
-    if (selection === told) panel.report(detail, from, to, report);
+    if (before === null) {
+      const of = await server.report(from, to);
+      if (selection === told) report.show(detail, { from, to }, of, showCase);
+    } else {
+      const diff = await server.diff(before, { from, to });
+      if (selection === told) compare.show(detail, before, { from, to }, diff);
+    }
   } catch (error) {
     if (selection === told) panel.say(detail, String(error));
   }
 }
 
-function deselect() {
-  told = ++selections;
+/** Compares the stretch that is selected with the next one, or no more. */
+function compareNext() {
+  if (first === null && (selected === null || selected.row !== null)) return;
+  if (first !== null) {
+    first = null;
+    if (selected === null) deselect();
+    else selectTime(selected.from, selected.to);
+    return;
+  }
+  if (selected !== null) first = { from: selected.from, to: selected.to };
+  askForSecond();
+}
+
+function askForSecond() {
   selected = null;
-  detail.replaceChildren();
+  arrows.shown = [];
+  told = ++selections;
+  panel.say(detail, "Select a second stretch of time, with shift and the mouse or by marks and R; it is compared with the first one.");
   keep();
   draw();
+}
+
+/** Selects nothing: the panel shows the whole trace's report. */
+async function deselect() {
+  const selection = told = ++selections;
+  selected = null;
+  first = null;
+  arrows.shown = [];
+  keep();
+  draw();
+  if (ofAll === null) panel.say(detail, "Reading the trace for its worst cases ...");
+  ofAll ??= server.report(0, trace.span_ns);
+  try {
+    const of = await ofAll;
+    if (selection === told) report.show(detail, null, of, showCase);
+  } catch (error) {
+    ofAll = null;
+    if (selection === told) panel.say(detail, String(error));
+  }
+}
+
+/** Goes to a case and selects it. @param {report.Case} one */
+async function showCase(one) {
+  const [middle, length] = [(one.begin_ns + one.end_ns) / 2, Math.max(one.end_ns - one.begin_ns, SHORTEST / 5)];
+  // It has a fifth of the width.
+  show(middle - 2.5 * length, middle + 2.5 * length);
+  const selection = ++selections;
+  const found = await server.findCase(one).catch(() => null);
+  if (selection !== selections) return;
+  if (found === null) return selectTime(one.begin_ns, one.end_ns);
+  await showSlice(() => Promise.resolve(found), found.row);
+  scrollToTrack(trace.rows[found.row].track);
+}
+
+/** Selects the time between the two marks around the mouse or the middle. */
+function selectBetween() {
+  const after = marks.times.findIndex((time) => time > here());
+  const [from, to] = [marks.times[after - 1], marks.times[after]];
+  if (from !== undefined && to !== undefined) selectTime(from, to);
+  else selectTime(Math.max(view.from, 0), view.to);
 }
 
 function listMarks() {
@@ -301,7 +504,7 @@ function listMarks() {
 
 /** The time under the mouse, or else in the middle. */
 function here() {
-  return mouse === null ? (view.from + view.to) / 2 : timeAt(mouse);
+  return mouse === null || mouse.target !== picture ? (view.from + view.to) / 2 : timeAt(mouse);
 }
 
 function mark() {
@@ -315,11 +518,13 @@ picture.addEventListener("pointerdown", (event) => {
   drag = { x: event.clientX, from: event.shiftKey ? timeAt(event) : view.from, selects: event.shiftKey, moved: false };
   picture.setPointerCapture(event.pointerId);
 });
-picture.addEventListener("pointerleave", () => {
+scroll.addEventListener("pointerleave", () => {
   mouse = null;
 });
-picture.addEventListener("pointermove", (event) => {
+scroll.addEventListener("pointermove", (event) => {
   mouse = event;
+});
+picture.addEventListener("pointermove", (event) => {
   if (drag === null) return;
   drag.moved ||= Math.abs(event.clientX - drag.x) > 3;
   if (!drag.moved) return;
@@ -376,12 +581,39 @@ function showLength(length) {
   zoom(Math.min(length, whole.to) / (view.to - view.from), here());
 }
 
+/** Moves the focus to the next title, or scrolls by a line. @param {number} by */
+function moveFocus(by) {
+  const focused = focusedTrack();
+  if (focused === null) {
+    scroll.scrollTop += by * LINE;
+    return;
+  }
+  const next = tracks.lines[tracks.lines.findIndex((line) => line.track === focused) + by];
+  if (next === undefined) return;
+  const [from, to] = [labelOf(focused.id), labelOf(next.track.id)];
+  if (from === null || to === null) return;
+  [from.tabIndex, to.tabIndex, reached] = [-1, 0, next.track.id];
+  to.focus({ preventScroll: true });
+  scrollToTrack(next.track.id);
+}
+
+/** @param {(track: server.Track) => void} change */
+function changeTrack(change) {
+  const track = trackHere();
+  if (track === null) return;
+  change(track);
+  arrange();
+  keep();
+}
+
 /** @type {keys.Binding[]} */
 const bindings = [
   { keys: ["w"], shown: "wheel, W", does: "zoom in", act: () => zoom(0.7, here()) },
   { keys: ["s"], shown: "wheel, S", does: "zoom out", act: () => zoom(1 / 0.7, here()) },
   { keys: ["a", "ArrowLeft"], shown: "drag, A, left arrow", does: "move to earlier times", act: () => move(-0.2) },
   { keys: ["d", "ArrowRight"], shown: "drag, D, right arrow", does: "move to later times", act: () => move(0.2) },
+  { keys: ["ArrowUp"], shown: "up arrow", does: "the track above, if the title of one has the focus, or else scroll", act: () => moveFocus(-1) },
+  { keys: ["ArrowDown"], shown: "down arrow", does: "the track below, or scroll", act: () => moveFocus(1) },
   { keys: ["1", "2", "3", "4", "5", "6", "7", "8", "9"], shown: "1 to 9",
     does: "zoom to a decade: 1 shows 100 ns, 2 shows 1 us, 3 shows 10 us, ..., 9 shows 10 s",
     act: (key) => showLength(SHORTEST * 10 ** (Number(key) - 1)) },
@@ -391,7 +623,17 @@ const bindings = [
   { keys: ["f"], shown: "F", does: "zoom to the selection", act: showSelected },
   { keys: ["Escape"], shown: "Escape", does: "select nothing", act: deselect },
   { keys: ["m"], shown: "M", does: "mark the time under the mouse or in the middle, or remove its mark", act: mark },
+  { keys: ["r"], shown: "R", does: "select the time between the marks around the mouse or the middle, or all that is in view: its report",
+    act: selectBetween },
+  { keys: ["c"], shown: "C", does: "compare the selected stretch of time with the one that is selected next, or no more", act: compareNext },
   { keys: ["/"], shown: "/", does: "search tracks by name", act: () => words.focus() },
+  { keys: ["l"], shown: "L", does: "show only tracks whose name has one of the parts, between commas", act: () => only.focus() },
+  { keys: ["p"], shown: "P", does: "let the track under the mouse or with the focus stay on top, or go back",
+    act: () => changeTrack((track) => tracks.pin(track)) },
+  { keys: ["["], shown: "[", does: "move a track on top up", act: () => changeTrack((track) => tracks.move(track, -1)) },
+  { keys: ["]"], shown: "]", does: "move a track on top down", act: () => changeTrack((track) => tracks.move(track, 1)) },
+  { keys: [], shown: "click, Enter on a title", does: "show or hide what is inside a track" },
+  { keys: ["t"], shown: "T", does: "list what is in view as a table, whose buttons select slices", act: toggleList },
   { keys: ["?"], shown: "?", does: "these keys", act: () => get("keys", HTMLDialogElement).showModal() },
 ];
 keys.explain(get("bindings", HTMLTableElement), bindings);
@@ -399,15 +641,28 @@ keys.listen(bindings);
 
 words.addEventListener("input", () => {
   title();
-  const found = tracks.lines.find((line) => line.track.name.toLowerCase().includes(words.value.toLowerCase()));
-  if (words.value !== "" && found !== undefined) scroll.scrollTop = Math.max(0, found.top - 40);
+  const found = tracks.lines.find((line) => !line.isOnTop && name(line.track).toLowerCase().includes(words.value.toLowerCase()));
+  if (words.value !== "" && found !== undefined) scroll.scrollTop = Math.max(0, found.top - tracks.topHeight - 40);
+});
+only.addEventListener("input", () => {
+  tracks.filter(only.value);
+  arrange();
+  keep();
 });
 get("search", HTMLFormElement).addEventListener("submit", (event) => {
   event.preventDefault();
   words.blur();
+  only.blur();
 });
 get("fit", HTMLButtonElement).addEventListener("click", () => show(whole.from, whole.to));
 get("help", HTMLButtonElement).addEventListener("click", () => get("keys", HTMLDialogElement).showModal());
+
+get("list", HTMLButtonElement).addEventListener("click", toggleList);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+// Screen readers say what was selected, and not the tables below it.
+new MutationObserver(() => {
+  get("said", HTMLParagraphElement).textContent = detail.querySelector("h2, p")?.textContent ?? "";
+}).observe(detail, { childList: true });
 
 arrange();
 restore();

@@ -5,11 +5,12 @@
  * @typedef {{ id: number, parent: number | null, kind: string, name: string, rank: number,
  *   pid: number | null, tid: number | null }} Track
  * @typedef {{ track: number, kind: string, depth: number }} Row
- * @typedef {{ title: string, events: number, span_ns: number, begin_ns: string, since_begin_ns: number, tracks: Track[],
+ * @typedef {{ title: string, events: number, span_ns: number, begin_ns: string, since_begin_ns: number, damage: string[], tracks: Track[],
  *   rows: Row[], names: [string, string, number | null][] }} Trace
  * @typedef {{ row: number, begin_ns: number, end_ns: number, count: number, busy_ns: number, longest_ns: number,
  *   category: string, name: string, number: number | null, is_cut: boolean,
  *   notes: [string, string][] }} Found
+ * @typedef {{ name: string, from_ns: number, from_track: number, to_ns: number, to_track: number }} Arrow
  * @typedef {{ from: number, to: number, columns: number, isExact: boolean,
  *   rows: Map<number, Uint32Array> }} Window
  */
@@ -83,6 +84,17 @@ export async function find(row, from, to) {
 }
 
 /**
+ * The arrows that begin or end in a stretch of time at the thread of a row.
+ * @param {number} row
+ * @param {number} from
+ * @param {number} to
+ * @returns {Promise<{ arrows: Arrow[], is_whole: boolean }>}
+ */
+export async function arrows(row, from, to) {
+  return (await ask("arrows", { row, from, to })).json();
+}
+
+/**
  * The report of a stretch of time.
  * @param {number} from
  * @param {number} to
@@ -90,6 +102,26 @@ export async function find(row, from, to) {
  */
 export async function report(from, to) {
   return (await ask("report", { from, to })).json();
+}
+
+/**
+ * The slice of one of the report's worst cases.
+ * @param {import("./report.js").Case} one
+ * @returns {Promise<Found | null>}
+ */
+export async function findCase({ category, tid, begin_ns: from, end_ns: to }) {
+  return (await ask("find", { category, ...(tid === null ? {} : { tid }), from, to })).json();
+}
+
+/**
+ * Two stretches of time compared.
+ * @param {{ from: number, to: number }} first
+ * @param {{ from: number, to: number }} second
+ * @returns {Promise<any>}
+ */
+export async function diff(first, second) {
+  const other = { other_from: second.from, other_to: second.to };
+  return (await ask("diff", { from: first.from, to: first.to, ...other })).json();
 }
 
 /**

@@ -10,8 +10,9 @@ export const LINE = 20;
 const DEPTHS = 6;
 
 /**
- * @typedef {{ track: Track, depth: number, rows: number[], kind: string, top: number, height: number,
- *   isOpen: boolean, hasInner: boolean }} Line
+ * A line of the picture. `top` is where it is among its kind: lines on top, or all others.
+ * @typedef {{ track: Track, title: string, depth: number, rows: number[], kind: string, top: number,
+ *   height: number, isOpen: boolean, hasInner: boolean, isOnTop: boolean, isOdd: boolean }} Line
  */
 
 export class Tracks {
@@ -21,8 +22,14 @@ export class Tracks {
     this.inner = new Map();
     /** @type {Map<number, number[]>} */
     this.rows = new Map();
+    /** @type {Map<number, Track>} */
+    this.byId = new Map(trace.tracks.map((track) => [track.id, track]));
     /** Tracks whose inner ones are not shown. @type {Set<number>} */
     this.closed = new Set();
+    /** Tracks that stay on top, in their order. @type {number[]} */
+    this.onTop = [];
+    /** Parts of names: only tracks with one of them are shown; all if there are none. @type {string[]} */
+    this.wanted = [];
     for (const track of trace.tracks) {
       const siblings = this.inner.get(track.parent) ?? [];
       siblings.push(track);
@@ -37,8 +44,10 @@ export class Tracks {
       this.rows.set(row.track, rows);
     });
     this.all = trace.rows;
+    /** Heights of all lines, and of those on top. */
     this.height = 0;
-    /** @type {Line[]} */
+    this.topHeight = 0;
+    /** Lines on top first. @type {Line[]} */
     this.lines = [];
     this.layOut();
   }
@@ -46,24 +55,56 @@ export class Tracks {
   /** Places the lines below one another. */
   layOut() {
     this.lines = [];
+    const kept = this.kept();
     let top = 0;
-    /** @param {number | null} parent @param {number} depth */
-    const add = (parent, depth) => {
-      for (const track of this.inner.get(parent) ?? []) {
-        const rows = (this.rows.get(track.id) ?? []).filter((row) => this.all[row].depth < DEPTHS);
-        rows.sort((a, b) => this.all[a].depth - this.all[b].depth);
-        const hasInner = this.inner.has(track.id);
-        const depths = rows.map((row) => this.all[row].depth + 1);
-        const height = LINE * Math.max(1, ...depths);
-        const isOpen = !this.closed.has(track.id);
-        const kind = rows.length > 0 ? this.all[rows[0]].kind : "none";
-        this.lines.push({ track, depth, rows, kind, top, height, isOpen, hasInner });
-        top += height;
-        if (isOpen) add(track.id, depth + 1);
-      }
+    /** @param {Track} track @param {number} depth @param {boolean} isOnTop @param {string} title */
+    const add = (track, depth, isOnTop, title) => {
+      const rows = (this.rows.get(track.id) ?? []).filter((row) => this.all[row].depth < DEPTHS);
+      rows.sort((a, b) => this.all[a].depth - this.all[b].depth);
+      const inner = (this.inner.get(track.id) ?? []).filter((track) =>
+        (kept === null || isOnTop || kept.has(track.id)) && !this.onTop.includes(track.id));
+      const depths = rows.map((row) => this.all[row].depth + 1);
+      const height = LINE * Math.max(1, ...depths);
+      const isOpen = !this.closed.has(track.id);
+      const kind = rows.length > 0 ? this.all[rows[0]].kind : "none";
+      const isOdd = this.lines.length % 2 === 1;
+      this.lines.push({ track, title, depth, rows, kind, top, height, isOpen, hasInner: inner.length > 0,
+        isOnTop, isOdd });
+      top += height;
+      if (isOpen) for (const track of inner) add(track, depth + 1, isOnTop, name(track));
     };
-    add(null, 0);
+    for (const id of this.onTop) {
+      const track = this.byId.get(id);
+      if (track !== undefined) add(track, 0, true, this.path(track));
+    }
+    this.topHeight = top;
+    for (const track of this.inner.get(null) ?? []) {
+      if ((kept === null || kept.has(track.id)) && !this.onTop.includes(track.id)) add(track, 0, false, name(track));
+    }
     this.height = top;
+  }
+
+  /** The tracks that are wanted, with those around and inside them; `null` for all. */
+  kept() {
+    if (this.wanted.length === 0) return null;
+    /** @type {Set<number>} */
+    const kept = new Set();
+    /** @param {Track} track @param {boolean} isInside */
+    const look = (track, isInside) => {
+      const is = isInside || this.wanted.some((part) => name(track).toLowerCase().includes(part));
+      let has = is;
+      for (const inner of this.inner.get(track.id) ?? []) has = look(inner, is) || has;
+      if (has) kept.add(track.id);
+      return has;
+    };
+    for (const track of this.inner.get(null) ?? []) look(track, false);
+    return kept;
+  }
+
+  /** Shows only tracks whose name has one of these parts, between commas. @param {string} parts */
+  filter(parts) {
+    this.wanted = parts.toLowerCase().split(",").map((part) => part.trim()).filter((part) => part !== "");
+    this.layOut();
   }
 
   /** Shows or hides what is inside a track. @param {Track} track */
@@ -72,10 +113,77 @@ export class Tracks {
     this.layOut();
   }
 
-  /** The lines between two heights. @param {number} top @param {number} bottom */
-  between(top, bottom) {
-    return this.lines.filter((line) => line.top < bottom && line.top + line.height > top);
+  /** Lets a track stay on top, or go back to its place. @param {Track} track */
+  pin(track) {
+    const others = this.onTop.filter((id) => id !== track.id);
+    this.onTop = others.length < this.onTop.length ? others : [...others, track.id];
+    this.layOut();
   }
+
+  /** Moves a track on top up or down. @param {Track} track @param {number} by */
+  move(track, by) {
+    const from = this.onTop.indexOf(track.id);
+    const to = Math.min(Math.max(from + by, 0), this.onTop.length - 1);
+    if (from < 0 || to === from) return;
+    this.onTop.splice(to, 0, ...this.onTop.splice(from, 1));
+    this.layOut();
+  }
+
+  /** The name of a track behind those of the tracks around it, but groups. @param {Track} track */
+  path(track) {
+    const names = [name(track)];
+    for (let at = this.outer(track); at !== undefined && at.kind !== "group"; at = this.outer(at)) {
+      names.unshift(name(at));
+    }
+    return names.join(" / ");
+  }
+
+  /** @param {Track} track */
+  outer(track) {
+    return track.parent === null ? undefined : this.byId.get(track.parent);
+  }
+
+  /**
+   * The lines in view with where they are in the picture: those on top last, as they cover others.
+   * @param {number} scrolled
+   * @param {number} height
+   * @returns {{ line: Line, y: number }[]}
+   */
+  inView(scrolled, height) {
+    const all = this.lines.map((line) => ({ line, y: line.isOnTop ? line.top : line.top - scrolled }));
+    const shown = all.filter(({ line, y }) =>
+      y < height && y + line.height > (line.isOnTop ? 0 : this.topHeight));
+    return shown.sort((a, b) => Number(a.line.isOnTop) - Number(b.line.isOnTop));
+  }
+
+  /**
+   * The line at a height of the picture.
+   * @param {number} y
+   * @param {number} scrolled
+   */
+  at(y, scrolled) {
+    const found = this.inView(scrolled, y + 1).reverse();
+    return found.find((place) => place.y <= y && y < place.y + place.line.height);
+  }
+
+  /**
+   * Where a track is, or the nearest around it that is shown.
+   * @param {number} id
+   * @param {number} scrolled
+   */
+  place(id, scrolled) {
+    for (let track = this.byId.get(id); track !== undefined; track = this.outer(track)) {
+      const line = this.lines.find((line) => line.track === track);
+      if (line !== undefined) return { line, y: line.isOnTop ? line.top : line.top - scrolled };
+    }
+    return null;
+  }
+}
+
+/** What a track is called: threads and processes with their number. @param {Track} track */
+export function name(track) {
+  const number = track.tid ?? track.pid;
+  return number === null ? track.name : `${track.name} ${number}`;
 }
 
 /** CPUs first, then the kernel's own, threads, processes, counters and losses. @param {Track} track */

@@ -2,6 +2,8 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
+mod cases;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -92,7 +94,7 @@ impl Drop for Site {
     }
 }
 
-/// Two threads that take turns, and an interrupt in each turn.
+/// Two threads that take turns, of which one sleeps in one turn, and an interrupt in each turn.
 fn machine() -> Made {
     let mut made = Made::new("view");
     for (tid, name) in [(5, "worker"), (6, "</script>")] {
@@ -102,9 +104,15 @@ fn machine() -> Made {
     for turn in 0..200_u64 {
         let t = 1_000 * US + turn * 100 * US;
         let (prev, next) = if turn % 2 == 0 { (5, 6) } else { (6, 5) };
-        let how = (prev, ThreadState::Runnable, SwitchReason::Expired);
+        let how = match turn {
+            0 => (prev, ThreadState::Blocked, SwitchReason::Waits),
+            _ => (prev, ThreadState::Runnable, SwitchReason::Expired),
+        };
         made.switch(0, t, how, (next, 0));
         made.event(0, t + 40 * US, IrqEnter { irq: Irq(7) });
+        if turn == 0 {
+            made.wake(0, t + 45 * US, prev, 0);
+        }
         made.event(0, t + 50 * US, IrqExit { irq: Irq(7) });
     }
     made
@@ -275,6 +283,10 @@ fn times_of_any_size_are_answered() {
         format!("window?from={most}&to={most}&columns={most}&rows=0"),
         format!("at?from=0&to={most}&columns=1&row=0&at={most}"),
         format!("report?from=0&to={most}"),
+        format!("diff?from=0&to={most}&other_from={most}&other_to={most}"),
+        format!("find?from=0&to={most}&row=0"),
+        format!("find?from={most}&to={most}&category=irq&tid={most}"),
+        format!("arrows?from=0&to={most}&row=0"),
     ] {
         let (head, _) = site.get(&format!("api/{query}"));
         assert_eq!(status(&head), 200, "{query}: {head}");

@@ -48,7 +48,9 @@ pub(super) fn open_at_a_time(
 ) -> Result<()> {
     let (_view, address) = view(arguments, trace, &["--at", "15ms"])?;
     browser.open(&address)?;
-    browser.wait_for("/ 0\\.015000000 s/.test(' ' + document.querySelector('#marks td + td').textContent)")?;
+    browser.wait_for(
+        "/ 0\\.015000000 s/.test(' ' + document.querySelector('#marks td + td').textContent)",
+    )?;
     let shown = text(browser, "#where")?;
     ensure!(shown.ends_with("+ 1.000 ms"), "--at shows {shown}");
     println!("--at 15ms opens {shown}.");

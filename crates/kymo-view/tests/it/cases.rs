@@ -1,0 +1,101 @@
+//! Slices whose times are known: worst cases, arrows and addresses.
+
+use serde_json::Value;
+
+use crate::{Site, status};
+
+fn json(site: &Site, query: &str) -> Value {
+    let (head, body) = site.get(&format!("api/{query}"));
+    assert_eq!(status(&head), 200, "{query}: {head}");
+    serde_json::from_slice(&body).unwrap()
+}
+
+/// The longest case of each kind lasts as long as the report says, and its slice is found.
+#[test]
+fn worst_cases_are_the_reports_and_have_slices() {
+    let site = Site::new();
+    let span = json(&site, "trace")["span_ns"].as_u64().unwrap();
+    let report = json(&site, &format!("report?from=0&to={span}"));
+    let cases = report["worst"].as_array().unwrap();
+    let longest = |kind: &str| {
+        let case = cases.iter().find(|case| case["kind"] == kind).unwrap();
+        let [begin, end] = ["begin_ns", "end_ns"].map(|name| case[name].as_u64().unwrap());
+        (case, begin, end)
+    };
+    for (kind, most, name) in [
+        (
+            "interrupt",
+            &report["interrupts"][0]["durations"]["max_ns"],
+            "irq 7",
+        ),
+        (
+            "wake-up latency",
+            &report["wake_latency"]["worst"][0]["latency_ns"],
+            "runnable",
+        ),
+    ] {
+        let (case, begin, end) = longest(kind);
+        assert_eq!(Some(end - begin), most.as_u64(), "{case}");
+        let mut query = format!("find?from={begin}&to={end}");
+        query += &format!("&category={}", case["category"].as_str().unwrap());
+        if let Some(tid) = case["tid"].as_u64() {
+            query += &format!("&tid={tid}");
+        }
+        let found = json(&site, &query);
+        assert_eq!(
+            (&found["begin_ns"], &found["end_ns"]),
+            (&case["begin_ns"], &case["end_ns"])
+        );
+        assert_eq!(found["name"], name, "{case}");
+        // By its row too, also with times that are a little off.
+        let row = &found["row"];
+        for (from, to) in [(begin, end), (begin + 1, end - 1)] {
+            let again = json(&site, &format!("find?row={row}&from={from}&to={to}"));
+            assert_eq!(again, found);
+        }
+        if kind == "wake-up latency" {
+            let arrows = json(&site, &format!("arrows?row={row}&from={begin}&to={end}"));
+            let to = arrows["arrows"][0]["to_ns"].as_u64();
+            assert_eq!((to, &arrows["is_whole"]), (Some(begin), &Value::Bool(true)));
+            assert_eq!(arrows["arrows"][0]["name"], "wakes worker", "{arrows}");
+        }
+        let none = format!("find?from={begin}&to={}&category=irq", end + 1);
+        assert_eq!(json(&site, &none), Value::Null);
+    }
+}
+
+/// A stretch compared with itself has no difference.
+#[test]
+fn stretches_are_compared() {
+    let site = Site::new();
+    let time = "from=1000000&to=9000000&other_from=1000000&other_to=9000000";
+    let diff = json(&site, &format!("diff?{time}"));
+    assert_eq!(diff["events"]["before"], diff["events"]["after"]);
+    let names = |name: &str| diff[name].as_array().unwrap().len();
+    assert!(names("threads") > 0 && names("interrupts") == 1, "{diff}");
+    for member in ["threads", "interrupts"] {
+        for row in diff[member].as_array().unwrap() {
+            let says = &row["counts_test"]["difference"];
+            assert!(says == "noise" || says == "too_few", "{row}");
+        }
+    }
+}
+
+#[test]
+fn what_lacks_something_is_refused() {
+    let site = Site::new();
+    for query in [
+        "find?from=0&to=1",
+        "find?from=0&to=1&row=99999999999",
+        "find?from=2&to=1&row=0",
+        "arrows?from=0&to=1",
+        "arrows?from=0&to=1&row=4000000000",
+        "diff?from=0&to=1",
+        "diff?from=0&to=1&other_from=1&other_to=0",
+    ] {
+        let (head, body) = site.get(&format!("api/{query}"));
+        assert_eq!(status(&head), 400, "{query}: {head}");
+        let body = String::from_utf8(body).unwrap();
+        assert_eq!(body.lines().count(), 1, "{query}: {body}");
+    }
+}

@@ -62,6 +62,11 @@ impl Server {
         format!("http://127.0.0.1:{}/{}/", self.site.port, self.site.token)
     }
 
+    /// What is shown.
+    pub fn view(&self) -> &View {
+        &self.site.view
+    }
+
     /// Answers, until the process ends.
     ///
     /// # Errors

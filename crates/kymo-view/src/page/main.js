@@ -2,6 +2,7 @@
 /** The page: what is in view, and what the mouse and the keys do with it. */
 
 import { Drawing } from "./draw.js";
+import * as growing from "./growing.js";
 import * as panel from "./panel.js";
 import * as server from "./server.js";
 import { duration, moment, step } from "./time.js";
@@ -27,14 +28,13 @@ const detail = get("panel", HTMLElement);
 const where = get("where", HTMLSpanElement);
 const words = get("words", HTMLInputElement);
 
-const trace = await server.trace().catch((error) => {
+const trace = await growing.trace().catch((error) => {
   panel.say(detail, String(error.message));
   throw error;
 });
 document.title = `${trace.title} - Kymo`;
 get("title", HTMLHeadingElement).textContent = trace.title;
-get("about", HTMLSpanElement).textContent =
-  `${trace.events.toLocaleString("en")} events in ${duration(trace.span_ns)}`;
+tellAbout();
 
 const tracks = new Tracks(trace);
 const drawing = new Drawing(picture, trace);
@@ -50,6 +50,27 @@ let asking = null;
 /** How often something was selected, and which of these the panel shows: older answers are not shown. */
 let [selections, told] = [0, 0];
 let isDrawn = true;
+/** Whether more has been read than the window has. */
+let hasMore = false;
+
+/** Says how much there is of the trace. */
+function tellAbout() {
+  const events = `${trace.events.toLocaleString("en")} events`;
+  get("about", HTMLSpanElement).textContent = trace.is_whole
+    ? `${events} in ${duration(trace.span_ns)}`
+    : `${events} read, up to ${duration(trace.read_ns)} of ${duration(trace.span_ns)}`;
+}
+
+/** Takes what has been read since. @param {server.Trace} more */
+function grow(more) {
+  Object.assign(trace, more);
+  whole.to = Math.max(trace.span_ns, SHORTEST);
+  tracks.take(trace);
+  drawing.take(trace);
+  tellAbout();
+  hasMore = true;
+  arrange();
+}
 
 function width() {
   return Math.max(100, scroll.clientWidth - TITLES);
@@ -119,11 +140,12 @@ async function ask() {
   const rows = tracks.between(scroll.scrollTop - 400, scroll.scrollTop + scroll.clientHeight + 400)
     .flatMap((line) => line.rows).sort((a, b) => a - b);
   const length = view.to - view.from;
-  if (window_ !== null && window_.from <= view.from && window_.to >= view.to
+  if (!hasMore && window_ !== null && window_.from <= view.from && window_.to >= view.to
     && Math.abs((window_.to - window_.from) / (3 * length) - 1) < 0.3
     && rows.every((row) => window_?.rows.has(row))) return;
   asking?.abort();
   asking = new AbortController();
+  hasMore = false;
   const from = Math.max(0, Math.floor(view.from - length));
   const to = Math.ceil(view.to + length);
   const columns = Math.min(1 << 14, Math.round(width() * (to - from) / length));
@@ -314,5 +336,8 @@ get("help", HTMLButtonElement).addEventListener("click", () => get("keys", HTMLD
 view = fromAddress();
 arrange();
 show(view.from, view.to);
-// For tests: what is in view, once it is drawn.
+// For tests: there is something to see, and there is everything.
 document.documentElement.dataset.ready = "yes";
+growing.follow(trace, grow).then(() => {
+  document.documentElement.dataset.whole = "yes";
+}, (error) => panel.say(detail, String(error.message)));

@@ -15,14 +15,28 @@ const DEPTHS = 6;
  */
 
 export class Tracks {
+  /** Tracks by the one that contains them. @type {Map<number | null, Track[]>} */
+  inner = new Map();
+  /** Numbers of rows by their track. @type {Map<number, number[]>} */
+  rows = new Map();
+  /** All rows, by number. @type {import("./server.js").Row[]} */
+  all = [];
+  /** Tracks whose inner ones are not shown. @type {Set<number>} */
+  closed = new Set();
+  /** @type {Line[]} */
+  lines = [];
+  /** Of all lines together, in pixels. */
+  height = 0;
+
   /** @param {Trace} trace */
   constructor(trace) {
-    /** @type {Map<number | null, Track[]>} */
+    this.take(trace);
+  }
+
+  /** Takes the tracks of a trace, of which more may have been read. @param {Trace} trace */
+  take(trace) {
     this.inner = new Map();
-    /** @type {Map<number, number[]>} */
     this.rows = new Map();
-    /** Tracks whose inner ones are not shown. @type {Set<number>} */
-    this.closed = new Set();
     for (const track of trace.tracks) {
       const siblings = this.inner.get(track.parent) ?? [];
       siblings.push(track);
@@ -37,9 +51,6 @@ export class Tracks {
       this.rows.set(row.track, rows);
     });
     this.all = trace.rows;
-    this.height = 0;
-    /** @type {Line[]} */
-    this.lines = [];
     this.layOut();
   }
 

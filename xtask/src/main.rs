@@ -38,7 +38,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use bench::{count, samples, trace, verbs};
+use bench::{count, samples, trace, verbs, view};
 use test::Form;
 
 const AFTER: &str = "\
@@ -258,6 +258,13 @@ enum Bench {
         #[arg(long)]
         short: bool,
     },
+    /// Measure how soon `kymo view` shows a trace of 10^8 events, and what its index costs
+    #[command(after_help = "Example: cargo xtask bench view")]
+    View {
+        /// A small trace: compare no figure with its goal
+        #[arg(long)]
+        short: bool,
+    },
     /// Measure speed and memory of each verb of `kymo` that reads traces, beside babeltrace2
     #[command(after_help = "Examples:\n  cargo xtask bench verbs --book\n  \
                             cargo xtask bench verbs --only demo --verb 'export --to csv'")]
@@ -331,6 +338,7 @@ fn run(command: Command) -> Result<()> {
             (_, true) => samples::Form::Short,
             _ => samples::Form::Standard,
         }),
+        Command::Bench(Bench::View { short }) => view::measure(short),
         Command::Bench(Bench::Verbs {
             book,
             short,

@@ -5,10 +5,12 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use kymo_ctf::TraceMap;
-use kymo_index::{Index, Key, Options};
+use kymo_index::{Key, Options};
 use kymo_view::{Server, View};
 
 use crate::exit::{Code, Usage};
@@ -22,8 +24,8 @@ pub const EXAMPLES: &str = "Examples:
   kymo view trace --no-open --port 8000
 
 The page is served on this machine only, at an address that nobody can guess; whoever knows it can
-read the trace. It needs no network. The first time, the trace is read once for an index, which is
-kept in the cache ($XDG_CACHE_HOME/kymo, or ~/.cache/kymo) and made anew when the trace changes.";
+read the trace. It needs no network. The first time, the trace is read once for an index, and what
+has been read can be looked at meanwhile. The index is kept in the cache ($XDG_CACHE_HOME/kymo, or ~/.cache/kymo) and made anew when the trace changes.";
 
 /// Command line of `kymo view`.
 #[derive(clap::Args)]
@@ -56,40 +58,44 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     };
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let path = Key::of(&trace, &map)?.path_in(&folder);
-    if !path.exists() {
-        message!("kymo: reading the trace for its index, {}", path.display());
-    }
-    let index = Index::open_or_make(&trace, &map, &path, Options::default(), |_| ())?;
-    if index.events() == 0 {
-        message!("kymo: the trace has no events with a time; there is nothing to see.");
-    }
-    let origins = origins(&map, &index);
-    let view = View::new(&title(&arguments.trace), trace, map, index);
-    if let Some(sentence) = view.damage().first() {
-        message!("kymo: {}: {sentence}", arguments.trace.display());
-    }
-    let server = Server::new(view, arguments.port)?;
-    let address = match arguments.at {
-        Some(at) => address_at(&server, at, &origins)?,
+    let is_new = !path.exists();
+    let origins = arguments.at.map(|at| (at, origins(&map)));
+    let view = View::new(&title(&arguments.trace), trace, map);
+    let server = Arc::new(Server::new(view, arguments.port)?);
+    let address = match origins {
+        Some((at, origins)) => address_at(&server, at, &origins)?,
         None => server.address(),
     };
     println!("{address}");
     std::io::stdout().flush()?;
+    if is_new {
+        message!("kymo: reading the trace for its index, {}", path.display());
+    }
+    let serving = {
+        let server = Arc::clone(&server);
+        thread::spawn(move || server.run())
+    };
     if !arguments.no_open && !open(&address) {
         message!("kymo: no browser could be opened; open the address yourself");
     }
-    server.run()?;
+    server.view().read(&path, Options::default())?;
+    if let Some(sentence) = server.view().damage().first() {
+        message!("kymo: {}: {sentence}", arguments.trace.display());
+    }
+    if server.view().events() == 0 {
+        message!("kymo: the trace has no events with a time; there is nothing to see");
+    }
+    let served = serving.join();
+    served.map_err(|_| anyhow!("the server failed"))??;
     Ok(Code::Ok)
 }
 
 /// What `--at` counts from.
-fn origins(map: &TraceMap, index: &Index) -> Origins {
-    let nanos = |at: u64| index.origin() + i128::from(at);
-    let span = index.span();
-    let begin = map.read().begin_nanos().unwrap_or(nanos(span.start));
+fn origins(map: &TraceMap) -> Origins {
+    let begin = map.read().begin_nanos().unwrap_or(0);
     Origins {
         begin,
-        end: nanos(span.end.saturating_sub(1)),
+        end: map.end_nanos().unwrap_or(begin),
         from: begin,
     }
 }

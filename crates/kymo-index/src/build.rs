@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use kymo_ctf::{Consequence, ItemRef, Problem, TraceMap};
 use kymo_timeline::Timeline;
@@ -9,13 +10,16 @@ use kymo_timeline::Timeline;
 use crate::code;
 use crate::collector::Collector;
 use crate::error::Error;
-use crate::file::{Chunk, Place, Table, Writer, to_bytes};
+use crate::file::{Blocks, Chunk, Place, Table, Writer, to_bytes};
+use crate::index::{Index, Kept};
 use crate::key::Key;
 use crate::part::Part;
 use crate::registry::Registry;
 
 /// How many parts of a level one of the next level stands for.
 pub(crate) const FANOUT: usize = 4;
+/// An unfinished file to which nothing was written for so long belongs to nobody.
+const LEFT: Duration = Duration::from_secs(3_600);
 
 /// Most sentences about damage that are kept.
 const MOST_DAMAGE: usize = 100;
@@ -98,7 +102,47 @@ impl Pyramid {
     }
 }
 
-/// Makes the index of a trace in a file. `look` gets the number of events so far, now and then.
+/// An index of which a part is made.
+#[derive(Debug)]
+pub struct Growing<'b> {
+    path: &'b Path,
+    pyramid: &'b mut Pyramid,
+    chunks: &'b [Chunk],
+    registry: &'b Registry,
+    damage: &'b [String],
+    origin: i128,
+    end: u64,
+    events: u64,
+    kept: &'b Kept,
+}
+
+impl Growing<'_> {
+    /// Number of events that have been read.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The index of what has been read. It stays as it is while more is read, and can be asked from
+    /// any thread.
+    ///
+    /// # Errors
+    /// [`Error::Write`] and [`Error::Read`] if the file cannot be written or read.
+    pub fn index(&mut self) -> Result<Index, Error> {
+        self.pyramid.writer.flush()?;
+        let table = Table {
+            origin: self.origin,
+            end: self.end,
+            chunks: self.chunks.to_vec(),
+            levels: self.pyramid.levels.clone(),
+            registry: self.registry.clone(),
+            damage: self.damage.to_vec(),
+        };
+        let blocks = Blocks::of(self.path)?;
+        Ok(Index::new(blocks, table, false, Kept::clone(self.kept)))
+    }
+}
+
+/// Makes the index of a trace in a file. `look` is called after each chunk.
 ///
 /// The file gets its name when it is finished: one that another process makes meanwhile is
 /// overwritten by this one, or this one by that one; both are the same.
@@ -110,8 +154,9 @@ pub(crate) fn build(
     key: &Key,
     path: &Path,
     options: Options,
-    look: impl FnMut(u64),
+    look: impl FnMut(&mut Growing<'_>),
 ) -> Result<(), Error> {
+    sweep(path);
     let unfinished = unfinished(path);
     let made = write(map, key, &unfinished, options, look).and_then(|()| {
         fs::rename(&unfinished, path).map_err(|error| Error::Write {
@@ -126,6 +171,30 @@ pub(crate) fn build(
     made
 }
 
+/// Removes what processes that ended too early have left of this file.
+fn sweep(path: &Path) {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return;
+    };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    let name = name.to_string_lossy();
+    for entry in entries.flatten() {
+        let other = entry.file_name();
+        let other = other.to_string_lossy();
+        let Some(number) = other.strip_prefix(&*name).and_then(|o| o.strip_prefix('.')) else {
+            continue;
+        };
+        let written = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = written.map(|at| SystemTime::now().duration_since(at).unwrap_or_default());
+        if number.parse::<u32>().is_ok() && age.is_ok_and(|age| age > LEFT) {
+            // Another process may have removed it already.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// The name of the file until it is finished.
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -138,8 +207,9 @@ fn write(
     key: &Key,
     path: &Path,
     options: Options,
-    mut look: impl FnMut(u64),
+    mut look: impl FnMut(&mut Growing<'_>),
 ) -> Result<(), Error> {
+    let kept = Kept::default();
     let mut reader = map.read();
     let canvas: Collector<Registry> = Collector::default();
     let mut timeline = Timeline::new(reader.begin_nanos(), canvas);
@@ -167,7 +237,17 @@ fn write(
                     false => {
                         let part = timeline.canvas_mut().cut(at);
                         pyramid.add(0, part.reduced(part.resolution()))?;
-                        look(events);
+                        look(&mut Growing {
+                            path,
+                            pyramid: &mut pyramid,
+                            chunks: &chunks,
+                            registry: &timeline.canvas().numbers,
+                            damage: &damage,
+                            origin: timeline.origin().unwrap_or(0),
+                            end: at,
+                            events,
+                            kept: &kept,
+                        });
                     }
                 }
                 chunks.push(Chunk {
@@ -190,7 +270,6 @@ fn write(
     let part = canvas.cut(end);
     pyramid.add(0, part.reduced(part.resolution()))?;
     pyramid.finish()?;
-    look(events);
     pyramid.writer.finish(&Table {
         origin,
         end,

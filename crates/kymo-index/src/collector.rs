@@ -1,6 +1,7 @@
 //! Takes what a timeline draws, part by part.
 
 use std::io;
+use std::mem;
 use std::sync::Arc;
 
 use kymo_timeline::{Canvas, Label, Track, TrackId};
@@ -81,7 +82,7 @@ impl<N: Numbers> Collector<N> {
             self.drawn.push(Content::Runs(Vec::new()));
         }
         let content = self.drawn.get_mut(place)?;
-        if content.is_empty() {
+        if content.is_empty() && mem::discriminant(content) != mem::discriminant(&empty()) {
             *content = empty();
         }
         Some(content)
@@ -129,13 +130,17 @@ impl<N: Numbers> Collector<N> {
                 };
             }
             if !content.is_empty() {
-                let empty = Content::Runs(Vec::new());
-                rows.push((row, std::mem::replace(content, empty)));
+                // The next part is probably as full.
+                let empty = match &*content {
+                    Content::Runs(runs) => Content::Runs(Vec::with_capacity(runs.len())),
+                    Content::Values(values) => Content::Values(Vec::with_capacity(values.len())),
+                };
+                rows.push((row, mem::replace(content, empty)));
             }
         }
         self.rest = rest;
         let part = Part {
-            begin: std::mem::replace(&mut self.begin, at),
+            begin: mem::replace(&mut self.begin, at),
             end: at,
             rows,
         };

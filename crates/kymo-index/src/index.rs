@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use kymo_ctf::{ItemRef, Trace, TraceMap};
 use kymo_timeline::{Canvas, Timeline};
 
-use crate::build::{self, FANOUT, Options};
+use crate::build::{self, FANOUT, Growing, Options};
 use crate::collector::Collector;
 use crate::error::Error;
 use crate::file::{Blocks, Chunk, Table};
@@ -34,10 +34,13 @@ pub struct Index {
     registry: Arc<Registry>,
     origin: i128,
     end: u64,
+    is_whole: bool,
     damage: Vec<String>,
-    /// What was read again from the trace, the last used behind.
-    exact: Mutex<VecDeque<(usize, Arc<Part>)>>,
+    exact: Kept,
 }
+
+/// Chunks as they were read again from the trace, the last used behind.
+pub(crate) type Kept = Arc<Mutex<VecDeque<(usize, Arc<Part>)>>>;
 
 /// What rows have in a stretch of time.
 #[derive(Clone, Debug)]
@@ -53,7 +56,7 @@ pub struct Window {
 
 impl Index {
     /// The index of a trace in a file, which is made if there is none, or it is not of this trace.
-    /// `look` gets the number of events that have been read for it, now and then.
+    /// While it is made, `look` gets what there is of it, after each chunk.
     ///
     /// # Errors
     /// [`Error::Write`] and [`Error::Read`] if the file cannot be written or read.
@@ -62,7 +65,7 @@ impl Index {
         map: &TraceMap,
         path: &Path,
         options: Options,
-        look: impl FnMut(u64),
+        look: impl FnMut(&mut Growing<'_>),
     ) -> Result<Index, Error> {
         let key = Key::of(trace, map)?;
         if let Some(index) = Index::open(&key, path)? {
@@ -82,10 +85,10 @@ impl Index {
     /// [`Error::Read`] if the file is there and cannot be read.
     pub fn open(key: &Key, path: &Path) -> Result<Option<Index>, Error> {
         let opened = Blocks::open(path, key)?;
-        Ok(opened.map(|(blocks, table)| Index::new(blocks, table)))
+        Ok(opened.map(|(blocks, table)| Index::new(blocks, table, true, Kept::default())))
     }
 
-    fn new(blocks: Blocks, table: Table) -> Index {
+    pub(crate) fn new(blocks: Blocks, table: Table, is_whole: bool, exact: Kept) -> Index {
         Index {
             blocks,
             chunks: table.chunks,
@@ -93,8 +96,9 @@ impl Index {
             registry: Arc::new(table.registry),
             origin: table.origin,
             end: table.end,
+            is_whole,
             damage: table.damage,
-            exact: Mutex::default(),
+            exact,
         }
     }
 
@@ -119,6 +123,12 @@ impl Index {
     /// on.
     pub fn origin(&self) -> i128 {
         self.origin
+    }
+
+    /// Whether it has the whole trace. If not, it ends where a chunk ends, and so do the slices that
+    /// are open there.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// From the first event to behind the last one, in nanoseconds of the timeline.
@@ -185,24 +195,30 @@ impl Index {
     fn level_of(&self, column: u64) -> usize {
         let span = self.span();
         let span = span.end.saturating_sub(span.start);
-        let fits = |parts: &Vec<_>| {
-            span / (parts.len().max(1) as u64) / RESOLUTION <= column.saturating_mul(2)
+        let fits = |level: &usize| {
+            let parts = self.chunks.len().max(1).div_ceil(FANOUT.pow(*level as u32));
+            span / (parts as u64) / RESOLUTION <= column.saturating_mul(2)
         };
-        self.levels.iter().rposition(fits).unwrap_or(0)
+        (0..self.levels.len()).rfind(fits).unwrap_or(0)
     }
 
-    /// The parts of a level that have these chunks.
+    /// The parts of a level that have these chunks. While the index is made, those of lower levels
+    /// stand for what the level has no part of yet.
     fn parts(
         &self,
         level: usize,
         chunks: Range<usize>,
         to: &mut Vec<Arc<Part>>,
     ) -> Result<(), Error> {
-        let one = FANOUT.pow(level as u32);
-        let places = self.levels.get(level);
-        let wanted = chunks.start / one..chunks.end.div_ceil(one);
-        for place in places.and_then(|all| all.get(wanted)).unwrap_or_default() {
-            to.push(Arc::new(self.blocks.part(place)?));
+        let mut next = chunks.start;
+        for (level, places) in self.levels.iter().enumerate().take(level + 1).rev() {
+            let one = FANOUT.pow(level as u32);
+            while next < chunks.end
+                && let Some(place) = places.get(next / one)
+            {
+                to.push(Arc::new(self.blocks.part(place)?));
+                next = (next / one + 1) * one;
+            }
         }
         Ok(())
     }
@@ -235,6 +251,7 @@ impl Index {
         timeline.canvas_mut().begin_part();
         let next = self.play(map, number, &mut timeline)?;
         match next {
+            // A chunk follows, or will.
             Some(next) => Ok(timeline.canvas_mut().cut(next)),
             None => {
                 let (mut canvas, _) = timeline.finish().map_err(Error::Draw)?;
@@ -276,7 +293,7 @@ impl Index {
         Ok(Some(timeline))
     }
 
-    /// Draws a chunk. Gives the time of the next one.
+    /// Draws a chunk. Gives where it ends, if the trace goes on behind it.
     pub(crate) fn play<C: Canvas>(
         &self,
         map: &TraceMap,
@@ -287,7 +304,7 @@ impl Index {
         let nanos = |at: u64| self.origin + i128::from(at);
         // The first chunk has everything from the beginning: losses too that come before its events.
         let from = begin(number).filter(|_| number > 0).map(nanos);
-        let next = begin(number + 1);
+        let next = begin(number + 1).or((!self.is_whole).then_some(self.end));
         let to = next.map(|next| nanos(next) - 1);
         let mut reader = map.read().between(from, to);
         let mut has_begun = number == 0;

@@ -12,6 +12,7 @@
 //! - Memory grows with threads, CPUs and names, not with events.
 //! - The file belongs to the trace's content ([`Key`]), and is made anew if that changes, or if it
 //!   was not finished.
+//! - What has been read can be asked while the rest is ([`Growing`]).
 //!
 //! ```no_run
 //! use kymo_index::{Index, Key, Options};
@@ -41,7 +42,7 @@ mod registry;
 mod run;
 
 pub use arrows::{Arrow, ArrowEnd, Arrows};
-pub use build::Options;
+pub use build::{Growing, Options};
 pub use error::Error;
 pub use index::{Index, Window};
 pub use key::Key;

@@ -10,10 +10,13 @@ mod worst;
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use kymo_analysis::{Analysis, Diff, Part, Place, Report};
 use kymo_ctf::{ItemRef, Trace, TraceMap};
-use kymo_index::{Content, Index, RowId, RowKind, Run};
+use kymo_index::{Content, Growing, Index, Options, RowId, RowKind, Run};
 use kymo_timeline::TrackKind;
 use serde::Serialize;
 
@@ -26,6 +29,8 @@ const BYTES: &str = "application/octet-stream";
 const COLUMNS: u32 = 1 << 14;
 /// Into how many steps a column is divided in what is sent.
 const STEPS: u64 = 16;
+/// How often more of a trace that is being read is shown, at most.
+const EACH: Duration = Duration::from_millis(200);
 /// Behind what a window shows: large enough to be outside, and no larger than a word.
 const OUTSIDE: u64 = 1 << 28;
 
@@ -35,7 +40,10 @@ pub struct View {
     title: String,
     trace: Trace,
     map: TraceMap,
-    index: Index,
+    /// Of what has been read. `None` until then.
+    index: RwLock<Option<Arc<Index>>>,
+    /// Time of the last event, in nanoseconds from the clock's origin.
+    end: OnceLock<Option<i128>>,
 }
 
 /// The tracks, rows and names of a trace, once for all.
@@ -45,6 +53,10 @@ struct Shown<'v> {
     events: u64,
     /// From the first event to the last one.
     span_ns: u64,
+    /// How far the index reaches, from the first event on.
+    read_ns: u64,
+    /// Whether there is no more to read.
+    is_whole: bool,
     /// Of the first event, from the clock's origin. As a text: it may be beyond 2^53.
     begin_ns: String,
     /// Of the first event, from the trace's beginning, from which `kymo report` counts.
@@ -95,14 +107,67 @@ struct Found<'v> {
 type Refused = (u16, String);
 
 impl View {
-    /// What is shown of a trace. The title is what the page calls it.
-    pub fn new(title: &str, trace: Trace, map: TraceMap, index: Index) -> View {
+    /// A trace of which nothing is shown before it is [read](Self::read). The title is what the page
+    /// calls it.
+    pub fn new(title: &str, trace: Trace, map: TraceMap) -> View {
         View {
             title: title.to_owned(),
             trace,
             map,
-            index,
+            index: RwLock::default(),
+            end: OnceLock::new(),
         }
+    }
+
+    /// Finds the index in this file, or makes it. What there is of it is shown meanwhile.
+    ///
+    /// # Errors
+    /// Those of [`Index::open_or_make`].
+    pub fn read(&self, path: &Path, options: Options) -> Result<(), kymo_index::Error> {
+        let mut last: Option<Instant> = None;
+        let look = |growing: &mut Growing<'_>| {
+            if last.is_some_and(|last| last.elapsed() < EACH) {
+                return;
+            }
+            // What goes wrong here goes wrong at the end, too.
+            if let Ok(index) = growing.index() {
+                self.show(index);
+            }
+            last = Some(Instant::now());
+        };
+        let index = Index::open_or_make(&self.trace, &self.map, path, options, look)?;
+        self.show(index);
+        Ok(())
+    }
+
+    /// Shows what this index has from now on.
+    fn show(&self, index: Index) {
+        let mut shown = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        *shown = Some(Arc::new(index));
+    }
+
+    /// Number of events that have been read.
+    pub fn events(&self) -> u64 {
+        self.index().map_or(0, |index| index.events())
+    }
+
+    fn index(&self) -> Result<Arc<Index>, Refused> {
+        let shown = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        let nothing = || (503, "Nothing of the trace has been read yet.".to_owned());
+        shown.clone().ok_or_else(nothing)
+    }
+
+    /// Length of the whole trace, of which an index has a part, in nanoseconds.
+    fn length(&self, index: &Index) -> u64 {
+        let span = index.span();
+        let read = span.end.saturating_sub(span.start).saturating_sub(1);
+        if index.is_whole() {
+            return read;
+        }
+        let end = self.end.get_or_init(|| self.map.end_nanos());
+        let begin = first(index);
+        let whole = end.and_then(|end| u64::try_from(end - begin).ok());
+        whole.unwrap_or(0).max(read)
     }
 
     pub(crate) fn answer(&self, what: &str, query: &[(String, String)]) -> Answer {
@@ -120,20 +185,22 @@ impl View {
         answer.unwrap_or_else(|(status, why)| Answer::refused(status, &why))
     }
 
-    /// What of the trace could not be read, a sentence each.
+    /// What of the trace could not be read so far, a sentence each.
     pub fn damage(&self) -> Vec<String> {
-        self.index.damage(&self.map)
+        let index = self.index();
+        index.map_or_else(|_| Vec::new(), |index| index.damage(&self.map))
     }
 
     /// The trace's beginning, from which times of texts count, in nanoseconds from the clock's origin.
-    fn begin(&self) -> i128 {
-        let first = self.index.origin() + i128::from(self.index.span().start);
+    /// `first` is its first event's time.
+    fn begin(&self, first: i128) -> i128 {
         self.map.read().begin_nanos().unwrap_or(first)
     }
 
     fn shown(&self) -> Result<String, Refused> {
-        let (registry, span) = (self.index.registry(), self.index.span());
-        let begin = self.index.origin() + i128::from(span.start);
+        let index = self.index()?;
+        let (registry, span) = (index.registry(), index.span());
+        let begin = first(&index);
         let tracks = registry.tracks().map(|(id, track)| {
             let (kind, pid, tid) = match track.kind {
                 TrackKind::Group => ("group", None, None),
@@ -164,11 +231,13 @@ impl View {
         let names = registry.names().iter();
         json(&Shown {
             title: &self.title,
-            events: self.index.events(),
-            span_ns: span.end.saturating_sub(span.start).saturating_sub(1),
+            events: index.events(),
+            span_ns: self.length(&index),
+            read_ns: span.end.saturating_sub(span.start),
+            is_whole: index.is_whole(),
             begin_ns: begin.to_string(),
-            since_begin_ns: i64::try_from(begin - self.begin()).unwrap_or(0),
-            damage: self.damage(),
+            since_begin_ns: i64::try_from(begin - self.begin(begin)).unwrap_or(0),
+            damage: index.damage(&self.map),
             tracks: tracks.collect(),
             rows: rows.collect(),
             names: names
@@ -184,11 +253,12 @@ impl View {
     /// values has five words too: begin, end, and the least, the greatest and the last value as
     /// floating-point numbers.
     fn window(&self, query: &HashMap<&str, &str>) -> Result<Vec<u8>, Refused> {
-        let time = self.time(query)?;
+        let index = self.index()?;
+        let time = time(&index, query)?;
         let columns = number(query, "columns")?.clamp(1, COLUMNS.into()) as u32;
         let rows = rows(query.get("rows").copied().unwrap_or_default())
             .ok_or_else(|| refused("rows is a list of numbers, such as 0-4,7"))?;
-        let window = self.index.window(&self.map, &rows, time.clone(), columns);
+        let window = index.window(&self.map, &rows, time.clone(), columns);
         let window = window.map_err(|error| (500, error.to_string()))?;
         let place = |at: u64| {
             let length = u128::from(time.end.saturating_sub(time.start).max(1));
@@ -221,13 +291,14 @@ impl View {
 
     /// What a row has at a point in time, in a window with so many columns.
     fn at(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
-        let time = self.time(query)?;
+        let index = self.index()?;
+        let time = time(&index, query)?;
         let columns = number(query, "columns")?.clamp(1, COLUMNS.into()) as u32;
         let row = RowId::try_from(number(query, "row")?);
         let row = row.map_err(|_| refused("there is no such row"))?;
-        let begin = self.index.span().start;
+        let begin = index.span().start;
         let at = begin.saturating_add(number(query, "at")?);
-        let window = self.index.window(&self.map, &[row], time, columns);
+        let window = index.window(&self.map, &[row], time, columns);
         let window = window.map_err(|error| (500, error.to_string()))?;
         let Some(Content::Runs(runs)) = window.rows.first() else {
             return Ok("null".to_owned());
@@ -236,16 +307,16 @@ impl View {
         let Some(run) = runs.iter().min_by_key(distance) else {
             return Ok("null".to_owned());
         };
-        self.found(row, run)
+        self.found(&index, row, run)
     }
 
     /// What a run of a row is.
-    fn found(&self, row: RowId, run: &Run) -> Result<String, Refused> {
-        let begin = self.index.span().start;
-        let name = self.index.registry().names().get(run.name as usize);
+    fn found(&self, index: &Index, row: RowId, run: &Run) -> Result<String, Refused> {
+        let begin = index.span().start;
+        let name = index.registry().names().get(run.name as usize);
         let since = |at: u64| at as i64 - begin as i64;
         let notes = match run.count == 1 && !run.is_cut_before {
-            true => self.index.notes(&self.map, row, run.begin),
+            true => index.notes(&self.map, row, run.begin),
             false => Ok(Vec::new()),
         };
         json(&Found {
@@ -266,24 +337,27 @@ impl View {
     /// The report of a stretch of time, as `kymo report --json --from .. --to ..` prints it, and its
     /// worst cases.
     fn report(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
-        let first = self.index.origin() + i128::from(self.index.span().start);
-        let mut worst = Worst::new(first);
-        let report = self.analysed(self.time(query)?, |analysis| worst.take(analysis));
+        let index = self.index()?;
+        let mut worst = Worst::new(first(&index));
+        let report = self.analysed(&index, time(&index, query)?, |analysis| {
+            worst.take(analysis);
+        });
         json(&worst.of(report))
     }
 
     /// Two stretches of time compared, as `kymo diff --json` compares two traces.
     fn diff(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
+        let index = self.index()?;
         let get = |name: &str| query.get(name).copied().unwrap_or_default();
         let other = HashMap::from([("from", get("other_from")), ("to", get("other_to"))]);
-        let (before, after) = (self.time(query)?, self.time(&other)?);
-        let [before, after] = [before, after].map(|time| self.analysed(time, |_| ()));
+        let (before, after) = (time(&index, query)?, time(&index, &other)?);
+        let [before, after] = [before, after].map(|time| self.analysed(&index, time, |_| ()));
         json(&Diff::of(&before, &after))
     }
 
     /// The report of a stretch of time. `look` gets the analysis after each item in it.
-    fn analysed(&self, time: Range<u64>, mut look: impl FnMut(&Analysis)) -> Report {
-        let nanos = |at: u64| self.index.origin() + i128::from(at);
+    fn analysed(&self, index: &Index, time: Range<u64>, mut look: impl FnMut(&Analysis)) -> Report {
+        let nanos = |at: u64| index.origin() + i128::from(at);
         let (from, to) = (Some(nanos(time.start)), Some(nanos(time.end)));
         let narrow = |nanos: Option<i128>| i64::try_from(nanos?).ok();
         let part = Part {
@@ -311,16 +385,21 @@ impl View {
         }
         analysis.finish()
     }
+}
 
-    /// The stretch of time that a request names, in nanoseconds of the timeline.
-    fn time(&self, query: &HashMap<&str, &str>) -> Result<Range<u64>, Refused> {
-        let begin = self.index.span().start;
-        let from = begin.saturating_add(number(query, "from")?);
-        let to = begin.saturating_add(number(query, "to")?);
-        match from <= to {
-            true => Ok(from..to),
-            false => Err(refused("from is behind to")),
-        }
+/// Time of the first event, in nanoseconds from the clock's origin.
+fn first(index: &Index) -> i128 {
+    index.origin() + i128::from(index.span().start)
+}
+
+/// The stretch of time that a request names, in nanoseconds of the timeline.
+fn time(index: &Index, query: &HashMap<&str, &str>) -> Result<Range<u64>, Refused> {
+    let begin = index.span().start;
+    let from = begin.saturating_add(number(query, "from")?);
+    let to = begin.saturating_add(number(query, "to")?);
+    match from <= to {
+        true => Ok(from..to),
+        false => Err(refused("from is behind to")),
     }
 }
 

@@ -12,16 +12,18 @@
 //!   refused in one line.
 //!
 //! ```no_run
-//! use kymo_index::{Index, Key, Options};
+//! use kymo_index::{Key, Options};
 //! use kymo_view::{Server, View};
 //!
 //! let trace = kymo_ctf::Trace::open("trace".as_ref())?;
 //! let map = trace.map();
 //! let path = Key::of(&trace, &map)?.path_in("cache".as_ref());
-//! let index = Index::open_or_make(&trace, &map, &path, Options::default(), |_| ())?;
-//! let server = Server::new(View::new("trace", trace, map, index), 0)?;
+//! let server = Server::new(View::new("trace", trace, map), 0)?;
 //! println!("{}", server.address());
-//! server.run()?;
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| server.view().read(&path, Options::default()));
+//!     server.run()
+//! })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

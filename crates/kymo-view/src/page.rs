@@ -14,6 +14,7 @@ pub(crate) fn file(path: &str) -> Option<(&'static str, &'static str)> {
         "marks.js" => (SCRIPT, include_str!("page/marks.js")),
         "listed.js" => (SCRIPT, include_str!("page/listed.js")),
         "main.js" => (SCRIPT, include_str!("page/main.js")),
+        "growing.js" => (SCRIPT, include_str!("page/growing.js")),
         "server.js" => (SCRIPT, include_str!("page/server.js")),
         "tracks.js" => (SCRIPT, include_str!("page/tracks.js")),
         "draw.js" => (SCRIPT, include_str!("page/draw.js")),

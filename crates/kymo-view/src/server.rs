@@ -69,6 +69,11 @@ impl Server {
         Some(format!("{}{fragment}", self.address()))
     }
 
+    /// What is shown.
+    pub fn view(&self) -> &View {
+        &self.site.view
+    }
+
     /// Answers, until the process ends.
     ///
     /// # Errors

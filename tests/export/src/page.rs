@@ -76,6 +76,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut browser = Browser::start(&arguments.browser, &folder.join("browser"))?;
     browser.open(&address)?;
     browser.wait_for("document.documentElement.dataset.ready === 'yes'")?;
+    println!("The page begins with: {}", text(&mut browser, "#about")?);
+    browser.wait_for("document.documentElement.dataset.whole === 'yes'")?;
     it_says_how_long_the_trace_is(&mut browser, &report)?;
     the_longest_interrupt_is_there(&mut browser, &address, &report)?;
     a_stretch_has_the_report_of_it(&mut browser, arguments, &trace)?;

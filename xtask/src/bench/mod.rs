@@ -6,3 +6,4 @@ pub(crate) mod lttng;
 pub(crate) mod samples;
 pub(crate) mod trace;
 pub(crate) mod verbs;
+pub(crate) mod view;

@@ -1,6 +1,7 @@
 //! The file of an index: found, made anew, damaged.
 
 use std::fs;
+use std::time::{Duration, SystemTime};
 
 use kymo_ctf::Trace;
 use kymo_index::{Index, Key, Options};
@@ -83,4 +84,28 @@ fn an_empty_trace_has_an_index() {
     let index = Index::open_or_make(&trace, &map, &path, Options::default(), |_| ()).unwrap();
     let window = index.window(&map, &[0, 1, 7], 0..1_000, 100).unwrap();
     assert_eq!(window.rows.len(), 3);
+}
+
+/// What a process that was killed has left is removed when it is old; another process's is not.
+#[test]
+fn old_unfinished_files_are_removed() {
+    let folder = Folder::new();
+    let mut made = machine(1, 100);
+    let folder_of_trace = made.finish().to_owned();
+    let trace = Trace::open(&folder_of_trace).unwrap();
+    let path = Key::of(&trace, &trace.map()).unwrap().path_in(&folder.0);
+    let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+    let [old, new, other] = [".4000001", ".4000002", ".txt"];
+    for end in [old, new, other] {
+        fs::write(folder.0.join(format!("{name}{end}")), "unfinished").unwrap();
+    }
+    let hours = Duration::from_secs(2 * 3_600);
+    for end in [old, other] {
+        let path = folder.0.join(format!("{name}{end}"));
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(SystemTime::now() - hours).unwrap();
+    }
+    index(&folder_of_trace, &folder, 10);
+    let left = |end: &str| folder.0.join(format!("{name}{end}")).exists();
+    assert_eq!([old, new, other, ""].map(left), [false, true, true, true]);
 }

@@ -10,7 +10,7 @@ use kymo::vocabulary::{
     Tid,
 };
 use kymo_ctf::{Trace, TraceMap};
-use kymo_index::{Index, Key, Options};
+use kymo_index::{Growing, Index, Key, Options};
 use kymo_made::{Made, US};
 
 /// Numbers that seem random (xorshift).
@@ -143,12 +143,22 @@ impl Drop for Folder {
 
 /// A trace and the index of it in this folder, with so many events in a chunk.
 pub fn index(trace: &Path, folder: &Folder, chunk_events: u64) -> (TraceMap, Index) {
+    grown(trace, folder, chunk_events, |_| ())
+}
+
+/// A trace, and the index of it, which is looked at while it is made.
+pub fn grown(
+    trace: &Path,
+    folder: &Folder,
+    chunk_events: u64,
+    look: impl FnMut(&mut Growing<'_>),
+) -> (TraceMap, Index) {
     let trace = Trace::open(trace).unwrap();
     let map = trace.map();
     let key = Key::of(&trace, &map).unwrap();
     let path = key.path_in(&folder.0);
     let _ = std::fs::remove_file(&path);
     let options = Options { chunk_events };
-    let index = Index::open_or_make(&trace, &map, &path, options, |_| ()).unwrap();
+    let index = Index::open_or_make(&trace, &map, &path, options, look).unwrap();
     (map, index)
 }

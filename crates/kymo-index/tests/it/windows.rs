@@ -1,12 +1,13 @@
 //! Windows of an index, compared with all slices of the trace.
 
 use std::ops::Range;
+use std::sync::mpsc;
 
 use kymo_ctf::TraceMap;
 use kymo_index::{Content, Index, RowId, RowKind, Run, Values, Window};
 use kymo_made::US;
 
-use crate::made::{Folder, Random, index, machine};
+use crate::made::{Folder, Random, grown, index, machine};
 
 /// The index, and one whose only chunk is the whole trace.
 struct Both {
@@ -207,6 +208,51 @@ fn every_window_is_what_the_slices_make_of_it() {
         let window = both.window(span.clone(), 500);
         assert!(!window.is_exact);
         check(&both, &window, &span);
+    }
+    assert!(exact > 100 && merged > 100, "{exact} {merged}");
+}
+
+/// What has been read of a trace is shown as it is in the end, in windows up to there, also from
+/// another thread than the one that reads.
+#[test]
+fn an_index_that_grows_shows_what_has_been_read() {
+    let (mut exact, mut merged) = (0, 0);
+    for seed in 0..4 {
+        let both = Both::new(seed, 3_000, 30);
+        let folder = Folder::new();
+        let mut made = machine(seed, 3_000);
+        let mut random = Random::new(seed + 200);
+        let (sender, receiver) = mpsc::channel();
+        let (_, last) = grown(made.finish(), &folder, 30, |growing| {
+            if random.below(4) == 0 {
+                sender
+                    .send((growing.events(), growing.index().unwrap()))
+                    .unwrap();
+            }
+        });
+        drop(sender);
+        assert!(last.is_whole());
+        let grown: Vec<(u64, Index)> = receiver.iter().collect();
+        assert!(grown.len() > 10);
+        for (events, index) in &grown {
+            assert!(!index.is_whole() && index.events() == *events);
+            let span = index.span();
+            assert!(span.start == both.index.span().start && span.end <= both.index.span().end);
+            // A row that has not appeared has nothing.
+            for _ in 0..20 {
+                let shorter = random.below(8);
+                let length = 1 + random.below((span.end - span.start) >> shorter);
+                let begin = span.start + random.below(span.end - span.start - length + 1);
+                let (time, columns) = (begin..begin + length, 1 + random.below(1_000) as u32);
+                let window = index.window(&both.map, &both.rows, time.clone(), columns);
+                let window = window.unwrap();
+                match window.is_exact {
+                    true => exact += 1,
+                    false => merged += 1,
+                }
+                check(&both, &window, &time);
+            }
+        }
     }
     assert!(exact > 100 && merged > 100, "{exact} {merged}");
 }

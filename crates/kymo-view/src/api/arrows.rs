@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
+use kymo_index::Index;
 use kymo_timeline::TrackId;
 use serde::Serialize;
 
-use super::{Refused, View, json, number, refused};
+use super::find::home;
+use super::{Refused, View, json, number, refused, time};
 
 /// Most arrows of an answer.
 const MOST: usize = 500;
@@ -30,14 +32,15 @@ impl View {
     /// The arrows that begin or end in a stretch of time at the thread of a row, or at the row's
     /// track if that is of no thread.
     pub(super) fn arrows(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
-        let time = self.time(query)?;
+        let index = self.index()?;
+        let time = time(&index, query)?;
         let row = usize::try_from(number(query, "row")?).ok();
-        let row = row.and_then(|row| self.index.registry().rows().get(row));
+        let row = row.and_then(|row| index.registry().rows().get(row));
         let row = row.ok_or_else(|| refused("there is no such row"))?;
-        let tracks = self.beside(row.track);
-        let arrows = self.index.arrows(&self.map, &tracks, time);
+        let tracks = beside(&index, row.track);
+        let arrows = index.arrows(&self.map, &tracks, time);
         let arrows = arrows.map_err(|error| (500, error.to_string()))?;
-        let begin = self.index.span().start;
+        let begin = index.span().start;
         let since = |at: u64| at as i64 - begin as i64;
         let shown = arrows.arrows.iter().take(MOST).map(|arrow| ShownArrow {
             name: &arrow.name,
@@ -51,14 +54,14 @@ impl View {
             is_whole: arrows.is_whole && arrows.arrows.len() <= MOST,
         })
     }
+}
 
-    /// The tracks of a thread, of which this is one.
-    fn beside(&self, track: TrackId) -> Vec<TrackId> {
-        let (registry, home) = (self.index.registry(), self.home(track));
-        let inner = registry
-            .tracks()
-            .filter(|(_, track)| track.parent == Some(home));
-        let inner = inner.map(|(id, _)| id);
-        std::iter::once(home).chain(inner).collect()
-    }
+/// The tracks of a thread, of which this is one.
+fn beside(index: &Index, track: TrackId) -> Vec<TrackId> {
+    let home = home(index, track);
+    let tracks = index.registry().tracks();
+    let inner = tracks.filter(|(_, track)| track.parent == Some(home));
+    std::iter::once(home)
+        .chain(inner.map(|(id, _)| id))
+        .collect()
 }

@@ -59,6 +59,17 @@ function hatched(to) {
 }
 
 export class Drawing {
+  /** Category, text and number of each name. @type {[string, string, number | null][]} */
+  names = [];
+  /** The colour of each name, and that of the text on it. @type {string[]} */
+  colours = [];
+  /** @type {string[]} */
+  inks = [];
+  /** The colour of idle. */
+  idle = "";
+  /** Where the trace was read up to. */
+  read = Infinity;
+
   /**
    * @param {HTMLCanvasElement} canvas
    * @param {import("./server.js").Trace} trace
@@ -68,11 +79,16 @@ export class Drawing {
     const to = canvas.getContext("2d", { alpha: false });
     if (to === null) throw new Error("This browser draws no pictures.");
     this.to = to;
+    this.lost = hatched(to);
+    this.take(trace);
+  }
+
+  /** Takes the names of a trace, of which more may have been read. @param {import("./server.js").Trace} trace */
+  take(trace) {
     this.names = trace.names;
     this.colours = colours(trace.names);
     this.inks = this.colours.map((colour) => colour === IDLE ? IDLE : inkOn(colour));
-    this.idle = "";
-    this.lost = hatched(to);
+    this.read = trace.is_whole ? Infinity : trace.read_ns;
   }
 
   /**
@@ -112,6 +128,19 @@ export class Drawing {
         else this.values(entries, unit, shift, above, width);
       }
     }
+    this.unread((this.read - view.from) * width / (view.to - view.from), width, height, style);
+  }
+
+  /** Covers what has not been read. @param {number} from @param {number} width @param {number} height
+   *  @param {CSSStyleDeclaration} style */
+  unread(from, width, height, style) {
+    if (from >= width) return;
+    const { to } = this;
+    const left = Math.max(from, 0);
+    to.fillStyle = style.getPropertyValue("--unread");
+    to.fillRect(left, 0, width - left, height);
+    to.fillStyle = style.getPropertyValue("--text");
+    to.fillText("not read yet", left + 6, LINE / 2);
   }
 
   /** @param {Uint32Array} runs @param {number} unit @param {number} shift @param {number} top

@@ -5,9 +5,10 @@ import * as address from "./address.js";
 import { Arrows } from "./arrows.js";
 import * as compare from "./compare.js";
 import { Drawing } from "./draw.js";
+import * as growing from "./growing.js";
 import * as keys from "./keys.js";
-import { Marks } from "./marks.js";
 import * as listed from "./listed.js";
+import { Marks } from "./marks.js";
 import * as panel from "./panel.js";
 import * as report from "./report.js";
 import * as server from "./server.js";
@@ -38,23 +39,14 @@ const labelsOnTop = get("on-top", HTMLDivElement);
 const inView = get("listed", HTMLElement);
 const listOfMarks = get("marks", HTMLElement);
 
-const trace = await server.trace().catch((error) => {
+const trace = await growing.trace().catch((error) => {
   panel.say(detail, String(error.message));
   throw error;
 });
 countFrom(trace.since_begin_ns);
 document.title = `${trace.title} - Kymo`;
 get("title", HTMLHeadingElement).textContent = trace.title;
-get("about", HTMLSpanElement).textContent =
-  `${trace.events.toLocaleString("en")} events in ${duration(trace.span_ns)}`;
-
-if (trace.damage.length > 0) {
-  const damaged = get("damaged", HTMLButtonElement);
-  damaged.hidden = false;
-  damaged.textContent = `damaged: ${trace.damage[0]}`;
-  damaged.title = trace.damage.join("\n");
-  damaged.addEventListener("click", () => deselect());
-}
+tellAbout();
 
 const tracks = new Tracks(trace);
 const drawing = new Drawing(picture, trace);
@@ -85,6 +77,31 @@ let asking = null;
 /** How often something was selected, and which of these the panel shows: older answers are not shown. */
 let [selections, told] = [0, 0];
 let isDrawn = true;
+/** Whether more has been read than the window has. */
+let hasMore = false;
+
+/** Says how much there is of the trace. */
+function tellAbout() {
+  const events = `${trace.events.toLocaleString("en")} events`;
+  get("about", HTMLSpanElement).textContent = trace.is_whole
+    ? `${events} in ${duration(trace.span_ns)}`
+    : `${events} read, up to ${duration(trace.read_ns)} of ${duration(trace.span_ns)}`;
+  const damaged = get("damaged", HTMLButtonElement);
+  damaged.hidden = trace.damage.length === 0;
+  damaged.textContent = `damaged: ${trace.damage[0]}`;
+  damaged.title = trace.damage.join("\n");
+}
+
+/** Takes what has been read since. @param {server.Trace} more */
+function grow(more) {
+  Object.assign(trace, more);
+  whole.to = Math.max(trace.span_ns, SHORTEST);
+  tracks.take(trace);
+  drawing.take(trace);
+  tellAbout();
+  hasMore = true;
+  arrange();
+}
 
 function width() {
   return Math.max(100, scroll.clientWidth - TITLES);
@@ -115,19 +132,29 @@ function restore() {
   const kept = address.read(location.hash);
   marks.set(kept.marks);
   listMarks();
-  tracks.onTop = kept.top.filter((id) => tracks.byId.has(id));
+  tracks.onTop = kept.top;
   only.value = kept.only;
   tracks.filter(kept.only);
   arrange();
   const { from, to } = kept.view ?? whole;
   show(from, to);
-  const is = JSON.stringify([kept.selected, kept.first]) === JSON.stringify([selected, first]);
+  // What has not been read cannot be found yet.
+  if (!trace.is_whole) selected = kept.selected;
+  const is = trace.is_whole && JSON.stringify([kept.selected, kept.first]) === JSON.stringify([selected, first]);
   first = kept.first;
   if (is && selected !== null) return;
   if (kept.selected === null && first !== null) askForSecond();
   else if (kept.selected === null) deselect();
+  else if (!trace.is_whole) panel.say(detail, "The selection is shown once the trace has been read.");
   else if (kept.selected.row === null) selectTime(kept.selected.from, kept.selected.to);
   else findSlice(kept.selected.row, kept.selected.from, kept.selected.to);
+}
+
+/** Shows what is selected, once all of the trace has been read. */
+function showAgain() {
+  if (selected === null && first === null) deselect();
+  else if (selected !== null && selected.row === null) selectTime(selected.from, selected.to);
+  else if (selected !== null && selected.row !== null) findSlice(selected.row, selected.from, selected.to);
 }
 
 /** Draws at the next frame. */
@@ -168,7 +195,7 @@ function select() {
   }
   // Which of the rows it is.
   const row = selected?.row ?? null;
-  const at = row === null ? null : tracks.place(trace.rows[row].track, scroll.scrollTop);
+  const at = row === null || trace.rows[row] === undefined ? null : tracks.place(trace.rows[row].track, scroll.scrollTop);
   if (selected === null || row === null || at === null || !at.line.rows.includes(row)) return;
   const [left, right] = [place(selected.from), Math.max(place(selected.to), place(selected.from) + 2)];
   to.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--text");
@@ -204,11 +231,12 @@ async function ask() {
     || line.top < scroll.scrollTop + scroll.clientHeight + 400 && line.top + line.height > scroll.scrollTop - 400);
   const rows = near.flatMap((line) => line.rows).sort((a, b) => a - b);
   const length = view.to - view.from;
-  if (window_ !== null && window_.from <= view.from && window_.to >= view.to
+  if (!hasMore && window_ !== null && window_.from <= view.from && window_.to >= view.to
     && Math.abs((window_.to - window_.from) / (3 * length) - 1) < 0.3
     && rows.every((row) => window_?.rows.has(row))) return list();
   asking?.abort();
   asking = new AbortController();
+  hasMore = false;
   const from = Math.max(0, Math.floor(view.from - length));
   const to = Math.ceil(view.to + length);
   const columns = Math.min(1 << 14, Math.round(width() * (to - from) / length));
@@ -460,6 +488,7 @@ async function deselect() {
   arrows.shown = [];
   keep();
   draw();
+  if (!trace.is_whole) return panel.say(detail, "The worst cases are shown once the trace has been read.");
   if (ofAll === null) panel.say(detail, "Reading the trace for its worst cases ...");
   ofAll ??= server.report(0, trace.span_ns);
   try {
@@ -657,6 +686,7 @@ get("search", HTMLFormElement).addEventListener("submit", (event) => {
 get("fit", HTMLButtonElement).addEventListener("click", () => show(whole.from, whole.to));
 get("help", HTMLButtonElement).addEventListener("click", () => get("keys", HTMLDialogElement).showModal());
 
+get("damaged", HTMLButtonElement).addEventListener("click", deselect);
 get("list", HTMLButtonElement).addEventListener("click", toggleList);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 // Screen readers say what was selected, and not the tables below it.
@@ -666,5 +696,10 @@ new MutationObserver(() => {
 
 arrange();
 restore();
-// For tests: what is in view, once it is drawn.
+// For tests: there is something to see, and there is everything.
 document.documentElement.dataset.ready = "yes";
+const isGrowing = !trace.is_whole;
+growing.follow(trace, grow).then(() => {
+  if (isGrowing) showAgain();
+  document.documentElement.dataset.whole = "yes";
+}, (error) => panel.say(detail, String(error.message)));

@@ -5,8 +5,9 @@
  * @typedef {{ id: number, parent: number | null, kind: string, name: string, rank: number,
  *   pid: number | null, tid: number | null }} Track
  * @typedef {{ track: number, kind: string, depth: number }} Row
- * @typedef {{ title: string, events: number, span_ns: number, begin_ns: string, since_begin_ns: number, damage: string[], tracks: Track[],
- *   rows: Row[], names: [string, string, number | null][] }} Trace
+ * @typedef {{ title: string, events: number, span_ns: number, read_ns: number, is_whole: boolean,
+ *   begin_ns: string, since_begin_ns: number, damage: string[], tracks: Track[], rows: Row[],
+ *   names: [string, string, number | null][] }} Trace
  * @typedef {{ row: number, begin_ns: number, end_ns: number, count: number, busy_ns: number, longest_ns: number,
  *   category: string, name: string, number: number | null, is_cut: boolean,
  *   notes: [string, string][] }} Found
@@ -19,6 +20,9 @@
 export const WORDS = 5;
 export const STEPS = 16;
 
+/** The status of answers before anything has been read. */
+const NOTHING_YET = 503;
+
 /**
  * @param {string} what
  * @param {Record<string, string | number>} query
@@ -28,13 +32,14 @@ async function ask(what, query, signal) {
   const words = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) words.set(name, String(value));
   const answer = await fetch(`api/${what}?${words}`, { signal });
-  if (!answer.ok) throw new Error((await answer.text()).trim());
+  if (!answer.ok && answer.status !== NOTHING_YET) throw new Error((await answer.text()).trim());
   return answer;
 }
 
-/** @returns {Promise<Trace>} */
+/** The trace; null if nothing of it has been read yet. @returns {Promise<Trace | null>} */
 export async function trace() {
-  return (await ask("trace", {})).json();
+  const answer = await ask("trace", {});
+  return answer.status === NOTHING_YET ? null : answer.json();
 }
 
 /**

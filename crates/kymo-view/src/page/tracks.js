@@ -16,20 +16,36 @@ const DEPTHS = 6;
  */
 
 export class Tracks {
+  /** Tracks by the one that contains them. @type {Map<number | null, Track[]>} */
+  inner = new Map();
+  /** Numbers of rows by their track. @type {Map<number, number[]>} */
+  rows = new Map();
+  /** All rows, by number. @type {import("./server.js").Row[]} */
+  all = [];
+  /** Tracks whose inner ones are not shown. @type {Set<number>} */
+  closed = new Set();
+  /** Those on top first. @type {Line[]} */
+  lines = [];
+  /** Tracks by number. @type {Map<number, Track>} */
+  byId = new Map();
+  /** Tracks that stay on top, in their order. Those that nothing was read of are passed over. @type {number[]} */
+  onTop = [];
+  /** Parts of names: only tracks with one of them are shown; all if there are none. @type {string[]} */
+  wanted = [];
+  /** Of all lines together, and of those on top, in pixels. */
+  height = 0;
+  topHeight = 0;
+
   /** @param {Trace} trace */
   constructor(trace) {
-    /** @type {Map<number | null, Track[]>} */
+    this.take(trace);
+  }
+
+  /** Takes the tracks of a trace, of which more may have been read. @param {Trace} trace */
+  take(trace) {
     this.inner = new Map();
-    /** @type {Map<number, number[]>} */
     this.rows = new Map();
-    /** @type {Map<number, Track>} */
     this.byId = new Map(trace.tracks.map((track) => [track.id, track]));
-    /** Tracks whose inner ones are not shown. @type {Set<number>} */
-    this.closed = new Set();
-    /** Tracks that stay on top, in their order. @type {number[]} */
-    this.onTop = [];
-    /** Parts of names: only tracks with one of them are shown; all if there are none. @type {string[]} */
-    this.wanted = [];
     for (const track of trace.tracks) {
       const siblings = this.inner.get(track.parent) ?? [];
       siblings.push(track);
@@ -44,11 +60,6 @@ export class Tracks {
       this.rows.set(row.track, rows);
     });
     this.all = trace.rows;
-    /** Heights of all lines, and of those on top. */
-    this.height = 0;
-    this.topHeight = 0;
-    /** Lines on top first. @type {Line[]} */
-    this.lines = [];
     this.layOut();
   }
 

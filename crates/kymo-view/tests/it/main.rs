@@ -7,7 +7,7 @@ mod cases;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
@@ -30,6 +30,11 @@ struct Site {
 
 impl Site {
     fn new() -> Site {
+        Site::of(|view, path| view.read(path, Options::default()).unwrap())
+    }
+
+    /// The server, of which this is done before it answers.
+    fn of(first: impl FnOnce(&View, &Path)) -> Site {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let own = format!(
             "kymo-view-{}-{}",
@@ -42,8 +47,8 @@ impl Site {
         let trace = Trace::open(made.finish()).unwrap();
         let map = trace.map();
         let path = Key::of(&trace, &map).unwrap().path_in(&folder);
-        let index = Index::open_or_make(&trace, &map, &path, Options::default(), |_| ()).unwrap();
-        let server = Server::new(View::new("<b>made</b>", trace, map, index), 0).unwrap();
+        let server = Server::new(View::new("<b>made</b>", trace, map), 0).unwrap();
+        first(server.view(), &path);
         let address = server.address();
         let rest = address.strip_prefix("http://127.0.0.1:").unwrap();
         let (port, token) = rest.trim_end_matches('/').split_once('/').unwrap();
@@ -291,6 +296,29 @@ fn times_of_any_size_are_answered() {
         let (head, _) = site.get(&format!("api/{query}"));
         assert_eq!(status(&head), 200, "{query}: {head}");
     }
+}
+
+/// Before anything has been read, the page is there, and is told to ask again.
+#[test]
+fn a_trace_of_which_nothing_has_been_read_is_asked_for_again() {
+    let site = Site::of(|_, _| ());
+    assert_eq!(status(&site.get("").0), 200);
+    for what in [
+        "trace",
+        "window?from=0&to=1&columns=1&rows=0",
+        "report?from=0&to=1",
+    ] {
+        let (head, body) = site.get(&format!("api/{what}"));
+        assert_eq!(status(&head), 503, "{head}");
+        let body = String::from_utf8(body).unwrap();
+        assert_eq!(body.trim(), "Nothing of the trace has been read yet.");
+    }
+    let whole = Site::new();
+    let (_, body) = whole.get("api/trace");
+    let trace: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(trace["is_whole"], true);
+    let read = trace["read_ns"].as_u64().unwrap();
+    assert_eq!(trace["span_ns"].as_u64().unwrap() + 1, read);
 }
 
 /// A connection is used again, and many may be open.

@@ -41,15 +41,23 @@ pub(super) fn is_said(browser: &mut Browser, arguments: &Arguments, trace: &Path
         command.arg(arguments.folder.join("index")).arg(&cut);
         command.stderr(Stdio::from(fs::File::create(&said)?));
         let (_view, address) = View::start(&mut command)?;
-        let messages = fs::read_to_string(&said)?;
-        ensure!(
-            messages.lines().any(|line| line == says),
-            "where it {turn}, kymo view says {messages}, not {says}"
-        );
         browser.open(&address)?;
         browser.wait_for("!document.querySelector('#damaged').hidden")?;
         let shown = text(browser, "#damaged")?;
         ensure!(shown.contains(sentence), "the page says {shown}");
+        let is_there = |messages: &str| messages.lines().any(|line| line == says);
+        let mut messages = String::new();
+        for _ in 0..100 {
+            messages = fs::read_to_string(&said)?;
+            if is_there(&messages) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        ensure!(
+            is_there(&messages),
+            "where it {turn}, kymo view says {messages}, not {says}"
+        );
     }
     println!("Of a trace that was cut off, the page says: {sentence}");
     Ok(())

@@ -1,5 +1,5 @@
-//! Arrows: from a wake-up to the thread that becomes runnable, and from a lock's release to the wait
-//! that it ends.
+//! Arrows: from a wake-up to the thread that becomes runnable, and from a lock's release to the
+//! wait that it ends.
 
 use std::collections::HashMap;
 use std::io;
@@ -91,7 +91,8 @@ impl Canvas for Flows {
 }
 
 impl Index {
-    /// The arrows that begin or end on one of these tracks in a stretch of time, both ends included.
+    /// The arrows that begin or end on one of these tracks in a stretch of time, both ends
+    /// included.
     /// Chunks of the trace are read again for it.
     ///
     /// # Errors

@@ -191,8 +191,8 @@ impl View {
         index.map_or_else(|_| Vec::new(), |index| index.damage(&self.map))
     }
 
-    /// The trace's beginning, from which times of texts count, in nanoseconds from the clock's origin.
-    /// `first` is its first event's time.
+    /// The trace's beginning, from which times of texts count, in nanoseconds from the clock's
+    /// origin. `first` is its first event's time.
     fn begin(&self, first: i128) -> i128 {
         self.map.read().begin_nanos().unwrap_or(first)
     }

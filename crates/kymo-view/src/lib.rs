@@ -4,10 +4,11 @@
 //! [address](Server::address). It reads, and changes nothing. Its page is part of the program: plain
 //! modules of JavaScript, which ask this server and nobody else.
 //!
-//! - `api/trace`: tracks, rows and names; `api/window`: what rows have in a stretch of time, from the
-//!   [index](kymo_index); `api/at`: a slice, and `api/find` one whose times are known;
-//!   `api/arrows`: who woke its thread, and whom that woke; `api/report`: the report of a stretch of time and its worst cases;
-//!   `api/diff`: two stretches compared.
+//! - `api/trace`: tracks, rows and names; `api/window`: what rows have in a stretch of time, from
+//!   the [index](kymo_index); `api/at`: a slice, and `api/find` one whose times are known;
+//!   `api/arrows`: who woke its thread, and whom that woke.
+//! - `api/report`: the report of a stretch of time and its worst cases; `api/diff`: two stretches
+//!   compared.
 //! - A request for anything else, with another host name, without the token or from another site is
 //!   refused in one line.
 //!

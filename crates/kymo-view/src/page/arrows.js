@@ -31,31 +31,50 @@ export class Arrows {
   draw(to, x, width, scrolled) {
     const style = getComputedStyle(document.documentElement);
     for (const arrow of this.shown) {
-      const [left, right] = [x(arrow.from_ns), x(arrow.to_ns)];
-      if (right < 0 && left < 0 || left > width && right > width) continue;
-      const [from, end] = [arrow.from_track, arrow.to_track].map((id) => this.tracks.place(id, scrolled));
-      if (from === null || end === null) continue;
-      const [above, below] = [from.y + LINE / 2, end.y + LINE / 2];
-      // Both ends are often at the same time: the arrow bends to the left of it.
-      const bend = Math.max(14, Math.abs(right - left) / 3);
-      const way = new Path2D();
-      way.moveTo(left, above);
-      way.bezierCurveTo(left - bend, above, right - bend, below, right - HEAD, below);
-      const head = new Path2D();
-      head.moveTo(right, below);
-      head.lineTo(right - 2 * HEAD, below - HEAD);
-      head.lineTo(right - 2 * HEAD, below + HEAD);
-      head.closePath();
-      // A rim sets it off from any colour below.
-      to.strokeStyle = style.getPropertyValue("--back");
-      to.lineWidth = 4;
-      to.stroke(way);
-      to.stroke(head);
-      to.strokeStyle = to.fillStyle = style.getPropertyValue("--text");
-      to.lineWidth = 1.5;
-      to.stroke(way);
-      to.fill(head);
+      to.save();
+      to.beginPath();
+      // Lines on top cover what scrolls below them, arrows too, unless one ends there.
+      const isBelow = ![arrow.from_track, arrow.to_track].some((id) => this.tracks.place(id, scrolled)?.line.isOnTop);
+      to.rect(0, isBelow ? this.tracks.topHeight : 0, width, to.canvas.height);
+      to.clip();
+      this.drawOne(arrow, to, x, width, scrolled, style);
+      to.restore();
     }
+  }
+
+  /**
+   * @param {Arrow} arrow
+   * @param {CanvasRenderingContext2D} to
+   * @param {(at: number) => number} x
+   * @param {number} width
+   * @param {number} scrolled
+   * @param {CSSStyleDeclaration} style
+   */
+  drawOne(arrow, to, x, width, scrolled, style) {
+    const [left, right] = [x(arrow.from_ns), x(arrow.to_ns)];
+    if (right < 0 && left < 0 || left > width && right > width) return;
+    const [from, end] = [arrow.from_track, arrow.to_track].map((id) => this.tracks.place(id, scrolled));
+    if (from === null || end === null) return;
+    const [above, below] = [from.y + LINE / 2, end.y + LINE / 2];
+    // Both ends are often at the same time: the arrow bends to the left of it.
+    const bend = Math.max(14, Math.abs(right - left) / 3);
+    const way = new Path2D();
+    way.moveTo(left, above);
+    way.bezierCurveTo(left - bend, above, right - bend, below, right - HEAD, below);
+    const head = new Path2D();
+    head.moveTo(right, below);
+    head.lineTo(right - 2 * HEAD, below - HEAD);
+    head.lineTo(right - 2 * HEAD, below + HEAD);
+    head.closePath();
+    // A rim sets it off from any colour below.
+    to.strokeStyle = style.getPropertyValue("--back");
+    to.lineWidth = 4;
+    to.stroke(way);
+    to.stroke(head);
+    to.strokeStyle = to.fillStyle = style.getPropertyValue("--text");
+    to.lineWidth = 1.5;
+    to.stroke(way);
+    to.fill(head);
   }
 
   /**

@@ -409,7 +409,10 @@ async function showSlice(find, row) {
   arrows.shown = [];
   keep();
   draw();
-  await showArrows(found, selection);
+  // The slice is there already, whether or not its arrows can be had.
+  showArrows(found, selection).catch((error) => {
+    if (selection === told) detail.append(String(error));
+  });
 }
 
 /** Shows the arrows of the slice that is selected. @param {server.Found} found @param {number} selection */

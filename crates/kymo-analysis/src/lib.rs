@@ -33,6 +33,7 @@ mod doctor;
 mod expect;
 mod histogram;
 mod part;
+mod path;
 mod section;
 
 pub use analysis::Analysis;
@@ -42,6 +43,10 @@ pub use expect::{Condition, ExpectError, Expectations, Found, Judge, Verdict, na
 pub use histogram::Histogram;
 pub use kymo_machine::{Span, SpanKind};
 pub use part::{Part, Place};
+pub use path::{
+    Because, CallRef, CriticalPath, History, InterruptRef, LockRef, Note, OfKind, Responsible,
+    Segment, SegmentKind, Stretch, StretchKind, Stretches, Who,
+};
 pub use section::{
     CallCounts, ClockHealth, Contradiction, Contradictions, Counters, CpuCounts, CpuUse, Durations,
     EventCount, Interrupt, InterruptCounts, Lock, LockBlock, LongestWait, Loss, Losses, Messages,

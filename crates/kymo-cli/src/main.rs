@@ -41,6 +41,7 @@ mod summary;
 mod terminal;
 mod version;
 mod view;
+mod why;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -100,6 +101,9 @@ enum Verb {
     /// Compares two traces, before and after a change: threads, calls, interrupts and locks.
     #[command(after_help = diff::EXAMPLES)]
     Diff(diff::Arguments),
+    /// Explains a wait: the critical path, who held a thread up, across CPUs, interrupts and locks.
+    #[command(after_help = why::EXAMPLES)]
+    Why(why::Arguments),
     /// Tells what a kernel into which Kymo was put records wrongly or not at all, and where to
     /// look.
     #[command(after_help = doctor::EXAMPLES)]
@@ -238,6 +242,7 @@ fn main() -> ExitCode {
         Verb::Recover(arguments) => recover::run(&arguments),
         Verb::Check(arguments) => check::run(&arguments),
         Verb::Diff(arguments) => diff::run(&arguments),
+        Verb::Why(arguments) => why::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Dump(arguments) => dump(&arguments),

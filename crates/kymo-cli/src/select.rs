@@ -11,7 +11,7 @@ use kymo_ctf::{EventRef, Extent, ItemRef, Reader, StructRef, Trace, TraceMap, Va
 use kymo_machine::{Change, Machine, Named};
 
 use self::conditions::Conditions;
-use self::moment::{Moment, Origins, begin, moment};
+pub use self::moment::{Anchors, Moment, begin, moment};
 use crate::exit::Usage;
 use crate::pattern::{matches, nearest};
 use crate::progress::Progress;
@@ -99,7 +99,7 @@ struct Threads {
 
 /// The names of threads, which only a pass over the whole trace finds.
 #[derive(Default)]
-struct Survey {
+pub struct Survey {
     names: BTreeSet<(String, u64)>,
 }
 
@@ -119,8 +119,27 @@ impl Survey {
         survey
     }
 
+    /// Numbers of the threads whose name matches the pattern.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn named(&self, pattern: &str) -> Result<BTreeSet<u64>, Usage> {
+        let meant = self.names.iter().filter(|(name, _)| matches(pattern, name));
+        let threads: BTreeSet<u64> = meant.map(|(_, tid)| *tid).collect();
+        match threads.is_empty() {
+            false => Ok(threads),
+            true => {
+                let names = self.names.iter().map(|(name, _)| name.as_str());
+                let hint = hint(pattern, names, "kymo report lists the threads");
+                Err(Usage(format!(
+                    "no thread of the trace is named \"{pattern}\"; {hint}"
+                )))
+            }
+        }
+    }
+
     /// Notes the thread names that the item gives.
-    fn names(&mut self, item: &ItemRef<'_>, machine: &Machine) {
+    pub fn names(&mut self, item: &ItemRef<'_>, machine: &Machine) {
         for change in machine.changes() {
             if let Change::Named(Named::Thread(id)) = change
                 && let Some(thread) = machine.thread(*id)
@@ -172,23 +191,9 @@ impl Options {
             Survey::of(trace)
         };
         let map = trace.map();
-        let begin = map.read().begin_nanos().unwrap_or(0);
-        let by_end = [self.from, self.to]
-            .into_iter()
-            .flatten()
-            .any(|moment| matches!(moment, Moment::BeforeEnd(_)));
-        let end = if by_end { map.end_nanos() } else { None };
-        let origins = Origins {
-            begin,
-            end: end.unwrap_or(begin),
-            from: begin,
-        };
-        let from = self.from.map(|moment| moment.nanos(&origins));
-        let origins = Origins {
-            from: from.unwrap_or(begin),
-            ..origins
-        };
-        let to = self.to.map(|moment| moment.nanos(&origins));
+        let anchors = Anchors::of(&map, [self.from, self.to]);
+        let from = self.from.map(|moment| anchors.nanos(moment, None));
+        let to = self.to.map(|moment| anchors.nanos(moment, from));
         if let (Some(from), Some(to)) = (from, to)
             && to < from
         {
@@ -203,21 +208,7 @@ impl Options {
                 && self.conditions.is_empty());
         let mut tids: HashSet<u64> = self.tid.iter().copied().collect();
         for pattern in &self.thread {
-            let threads: Vec<u64> = survey
-                .names
-                .iter()
-                .filter(|(name, _)| matches(pattern, name))
-                .map(|(_, tid)| *tid)
-                .collect();
-            if threads.is_empty() {
-                let names = survey.names.iter().map(|(name, _)| name.as_str());
-                let hint = hint(pattern, names, "kymo report lists the threads");
-                return Err(Usage(format!(
-                    "no thread of the trace is named \"{pattern}\"; {hint}"
-                ))
-                .into());
-            }
-            tids.extend(threads);
+            tids.extend(survey.named(pattern)?);
         }
         let unseen = self.tid.iter().copied().collect();
         Ok(Select {

@@ -15,7 +15,7 @@ use kymo_view::{Server, View};
 
 use crate::exit::{Code, Usage};
 use crate::input;
-use crate::select::moment::{Moment, Origins, begin};
+use crate::select::{Anchors, Moment, begin};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -59,11 +59,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let path = Key::of(&trace, &map)?.path_in(&folder);
     let is_new = !path.exists();
-    let origins = arguments.at.map(|at| (at, origins(&map)));
+    let at = arguments.at.map(|at| At::of(&map, at));
     let view = View::new(&title(&arguments.trace), trace, map);
     let server = Arc::new(Server::new(view, arguments.port)?);
-    let address = match origins {
-        Some((at, origins)) => address_at(&server, at, &origins)?,
+    let address = match at {
+        Some(at) => at.address(&server)?,
         None => server.address(),
     };
     println!("{address}");
@@ -90,26 +90,34 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     Ok(Code::Ok)
 }
 
-/// What `--at` counts from.
-fn origins(map: &TraceMap) -> Origins {
-    let begin = map.read().begin_nanos().unwrap_or(0);
-    Origins {
-        begin,
-        end: map.end_nanos().unwrap_or(begin),
-        from: begin,
-    }
+/// Where the page opens.
+struct At {
+    /// In nanoseconds from the clock's origin.
+    nanos: i128,
+    /// From the trace's beginning to its last event, in nanoseconds.
+    length: i128,
 }
 
-/// The address that opens at a time.
-fn address_at(server: &Server, at: Moment, origins: &Origins) -> anyhow::Result<String> {
-    let address = server.address_at(at.nanos(origins));
-    Ok(address.ok_or_else(|| {
-        let last = origins.end.saturating_sub(origins.begin).max(0);
-        let (seconds, nanos) = (last / 1_000_000_000, last % 1_000_000_000);
-        Usage(format!(
-            "--at is outside the trace, whose last event is at {seconds}.{nanos:09}"
-        ))
-    })?)
+impl At {
+    fn of(map: &TraceMap, at: Moment) -> At {
+        let anchors = Anchors::of(map, [Some(at)]);
+        let end = map.end_nanos().unwrap_or(anchors.begin);
+        At {
+            nanos: anchors.nanos(at, None),
+            length: end.saturating_sub(anchors.begin).max(0),
+        }
+    }
+
+    /// The address that opens there.
+    fn address(&self, server: &Server) -> anyhow::Result<String> {
+        let address = server.address_at(self.nanos);
+        Ok(address.ok_or_else(|| {
+            let (seconds, nanos) = (self.length / 1_000_000_000, self.length % 1_000_000_000);
+            Usage(format!(
+                "--at is outside the trace, whose last event is at {seconds}.{nanos:09}"
+            ))
+        })?)
+    }
 }
 
 /// What the page calls the trace: the last part of its path.

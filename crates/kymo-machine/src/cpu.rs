@@ -50,8 +50,13 @@ impl Cpu {
     }
 
     /// The interrupt whose handler runs.
-    pub(crate) fn handler(&self) -> Option<IrqLine> {
+    pub fn handler(&self) -> Option<IrqLine> {
         self.handlers.last().map(|handler| handler.line)
+    }
+
+    /// Begin of the handler that runs, in nanoseconds from the clock's origin.
+    pub fn handler_since(&self) -> Option<i64> {
+        self.handlers.last().map(|handler| handler.since)
     }
 
     pub(crate) fn enter(&mut self, line: IrqLine, time: i64) -> usize {

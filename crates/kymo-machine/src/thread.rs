@@ -199,6 +199,22 @@ impl Thread {
         self.context.wait.map(|wait| wait.lock)
     }
 
+    /// Begin of its wait for a lock, in nanoseconds from the clock's origin.
+    pub fn waits_since(&self) -> Option<i64> {
+        self.context.wait.map(|wait| wait.since)
+    }
+
+    /// The owner of the lock for which it waits, when the wait began.
+    pub fn waits_for_owner(&self) -> Option<ThreadId> {
+        self.context.wait.and_then(|wait| wait.owner)
+    }
+
+    /// Time at which it left its CPU, in nanoseconds from the clock's origin; `None` if it runs, or
+    /// if something was lost since.
+    pub fn off_cpu_since(&self) -> Option<i64> {
+        self.left
+    }
+
     /// Whether nothing but its name is known.
     pub(crate) fn is_unused(&self) -> bool {
         !self.has_lived && self.ended.is_none() && !self.doing.is_running()

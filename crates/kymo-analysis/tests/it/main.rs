@@ -5,5 +5,6 @@
 mod counters;
 mod locks;
 mod memory;
+mod path_oracle;
 mod processes;
 mod resume;

@@ -1,5 +1,7 @@
 //! Times on the command line.
 
+use kymo_ctf::TraceMap;
+
 /// A time on the command line, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
@@ -13,24 +15,32 @@ pub enum Moment {
     SinceOrigin(i128),
 }
 
-/// What times on the command line count from, in nanoseconds from the clock's origin.
+/// The times of a trace from which times on the command line count.
 #[derive(Clone, Copy, Debug)]
-pub struct Origins {
-    /// The trace's beginning.
+pub struct Anchors {
+    /// The trace's begin, in nanoseconds from the clock's origin.
     pub begin: i128,
-    /// Its last event.
-    pub end: i128,
-    /// `--from`.
-    pub from: i128,
+    /// Time of the last event, if any time counts from there.
+    end: Option<i128>,
 }
 
-impl Moment {
-    /// The time in nanoseconds from the clock's origin.
-    pub fn nanos(self, origins: &Origins) -> i128 {
-        match self {
-            Moment::SinceBegin(nanos) => origins.begin + nanos,
-            Moment::BeforeEnd(nanos) => origins.end - nanos,
-            Moment::AfterFrom(nanos) => origins.from + nanos,
+impl Anchors {
+    /// Those of this trace, for these times.
+    pub fn of(map: &TraceMap, moments: impl IntoIterator<Item = Option<Moment>>) -> Anchors {
+        let mut moments = moments.into_iter().flatten();
+        let by_end = moments.any(|moment| matches!(moment, Moment::BeforeEnd(_)));
+        Anchors {
+            begin: map.read().begin_nanos().unwrap_or(0),
+            end: if by_end { map.end_nanos() } else { None },
+        }
+    }
+
+    /// A time in nanoseconds from the clock's origin; `from` is that of `--from`.
+    pub fn nanos(&self, moment: Moment, from: Option<i128>) -> i128 {
+        match moment {
+            Moment::SinceBegin(nanos) => self.begin + nanos,
+            Moment::BeforeEnd(nanos) => self.end.unwrap_or(self.begin) - nanos,
+            Moment::AfterFrom(nanos) => from.unwrap_or(self.begin) + nanos,
             Moment::SinceOrigin(nanos) => nanos,
         }
     }

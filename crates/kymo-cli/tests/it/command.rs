@@ -35,7 +35,7 @@ fn messages_that_cannot_be_written_change_nothing() {
     assert_eq!(status.code(), Some(3));
 }
 
-const VERBS: [&str; 11] = [
+const VERBS: [&str; 12] = [
     "record",
     "recover",
     "cost",
@@ -43,6 +43,7 @@ const VERBS: [&str; 11] = [
     "report",
     "check",
     "diff",
+    "why",
     "doctor",
     "export",
     "completions",

@@ -34,3 +34,4 @@ mod run;
 mod select;
 mod size;
 mod view;
+mod why;

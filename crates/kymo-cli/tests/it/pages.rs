@@ -234,6 +234,12 @@ fn what_the_page_of_widths_shows_is_what_is_printed() {
     }
 }
 
+#[test]
+fn what_the_page_of_waits_shows_is_what_is_printed() {
+    let page = Page::new("why.md", vec![("trace", crate::why::held_up("page-why"))]);
+    assert_eq!(page.check(), 2);
+}
+
 /// A terminal gets what a file gets with the same width, in colours.
 #[cfg(target_os = "linux")]
 #[test]

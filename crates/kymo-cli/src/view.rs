@@ -25,7 +25,8 @@ pub const EXAMPLES: &str = "Examples:
 
 The page is served on this machine only, at an address that nobody can guess; whoever knows it can
 read the trace. It needs no network. The first time, the trace is read once for an index, and what
-has been read can be looked at meanwhile. The index is kept in the cache ($XDG_CACHE_HOME/kymo, or ~/.cache/kymo) and made anew when the trace changes.";
+has been read can be looked at meanwhile. The index is kept in the cache ($XDG_CACHE_HOME/kymo, or
+~/.cache/kymo) and made anew when the trace changes.";
 
 /// Command line of `kymo view`.
 #[derive(clap::Args)]

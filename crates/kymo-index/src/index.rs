@@ -125,8 +125,8 @@ impl Index {
         self.origin
     }
 
-    /// Whether it has the whole trace. If not, it ends where a chunk ends, and so do the slices that
-    /// are open there.
+    /// Whether it has the whole trace. If not, it ends where a chunk ends, and so do the slices
+    /// that are open there.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }

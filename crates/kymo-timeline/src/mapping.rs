@@ -112,7 +112,8 @@ impl<C: Canvas> Timeline<C> {
         &mut self.picture.canvas
     }
 
-    /// The same timeline on the canvas that `change` makes of this one.
+    /// Replaces the canvas by what `change` makes of it. The state of the machine and of the
+    /// timeline stays.
     pub fn on<D>(self, change: impl FnOnce(C) -> D) -> Timeline<D> {
         Timeline {
             machine: self.machine,

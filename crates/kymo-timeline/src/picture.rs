@@ -40,7 +40,7 @@ pub(crate) struct Picture<C> {
 }
 
 impl<C> Picture<C> {
-    /// The same picture on another canvas.
+    /// Replaces the canvas by what `change` makes of it. Tracks stay.
     pub(crate) fn on<D>(self, change: impl FnOnce(C) -> D) -> Picture<D> {
         Picture {
             canvas: change(self.canvas),

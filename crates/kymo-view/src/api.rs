@@ -57,9 +57,11 @@ struct Shown<'v> {
     read_ns: u64,
     /// Whether there is no more to read.
     is_whole: bool,
-    /// Of the first event, from the clock's origin. As a text: it may be beyond 2^53.
+    /// Time of the first event in nanoseconds from the clock's origin. As a text: it may be beyond
+    /// 2^53.
     begin_ns: String,
-    /// Of the first event, from the trace's beginning, from which `kymo report` counts.
+    /// Time of the first event in nanoseconds from the trace's beginning, from which `kymo report`
+    /// counts.
     since_begin_ns: i64,
     /// What of the trace could not be read, a sentence each.
     damage: Vec<String>,
@@ -107,8 +109,8 @@ struct Found<'v> {
 type Refused = (u16, String);
 
 impl View {
-    /// A trace of which nothing is shown before it is [read](Self::read). The title is what the page
-    /// calls it.
+    /// A trace of which nothing is shown before it is [read](Self::read). The title is what the
+    /// page calls it.
     pub fn new(title: &str, trace: Trace, map: TraceMap) -> View {
         View {
             title: title.to_owned(),
@@ -334,8 +336,8 @@ impl View {
         })
     }
 
-    /// The report of a stretch of time, as `kymo report --json --from .. --to ..` prints it, and its
-    /// worst cases.
+    /// The report of a stretch of time, as `kymo report --json --from .. --to ..` prints it, and
+    /// its worst cases.
     fn report(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
         let index = self.index()?;
         let mut worst = Worst::new(first(&index));

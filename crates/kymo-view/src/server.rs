@@ -62,8 +62,8 @@ impl Server {
         format!("http://127.0.0.1:{}/{}/", self.site.port, self.site.token)
     }
 
-    /// The address of a view with a mark at a time, in nanoseconds from the clock's origin. `None` if
-    /// that is outside the trace.
+    /// The address of a view with a mark at a time, in nanoseconds from the clock's origin. `None`
+    /// if the time is outside the trace.
     pub fn address_at(&self, nanos: i128) -> Option<String> {
         let fragment = self.site.view.fragment_at(nanos)?;
         Some(format!("{}{fragment}", self.address()))

@@ -33,9 +33,8 @@ pub(super) struct Interval {
 pub(super) struct Wake {
     pub(super) order: Order,
     pub(super) waker: Waker,
-    pub(super) cpu: u64,
-    /// The interrupt whose handler ran there, and the handler's begin.
-    pub(super) handler: Option<(IrqLine, i64)>,
+    /// The CPU, the interrupt whose handler ran there, and the handler's begin.
+    pub(super) handler: Option<(u64, IrqLine, i64)>,
 }
 
 /// What ran on a CPU for some time.
@@ -211,13 +210,13 @@ impl Kept {
                 waker,
                 waited: true,
             } => {
-                let cpu = machine.cpu().unwrap_or_default();
-                let state = machine.cpu_of(cpu);
-                let handler = state.and_then(|cpu| Some((cpu.handler()?, cpu.handler_since()?)));
+                let handler = machine.cpu().and_then(|cpu| {
+                    let state = machine.cpu_of(cpu)?;
+                    Some((cpu, state.handler()?, state.handler_since()?))
+                });
                 let wake = Wake {
                     order,
                     waker,
-                    cpu,
                     handler: handler.filter(|_| waker == Waker::Interrupt),
                 };
                 self.woken.insert(thread, wake);

@@ -255,8 +255,8 @@ impl Walk<'_> {
                 self.order = wake.order;
                 return;
             }
-            (Waker::Interrupt, Some((line, since))) => {
-                self.handler(level, wake, line, since.max(low.1));
+            (Waker::Interrupt, Some((cpu, line, since))) => {
+                self.handler(level, cpu, line, since.max(low.1));
                 What {
                     kind,
                     by: By::Interrupt(line),
@@ -384,8 +384,8 @@ impl Walk<'_> {
     }
 
     /// The handler of an interrupt, up to where it woke the followed thread.
-    fn handler(&mut self, level: &Level, wake: &Wake, line: IrqLine, low: i64) {
-        self.pieces(level, wake.cpu, low, |ran| {
+    fn handler(&mut self, level: &Level, cpu: u64, line: IrqLine, low: i64) {
+        self.pieces(level, cpu, low, |ran| {
             let line = ran.line.unwrap_or(line);
             let note = Some(Note::Wakes);
             (SegmentKind::Interrupt, By::Interrupt(line), note)

@@ -449,8 +449,8 @@ fn paths_of_random_schedules_are_what_a_walk_tick_by_tick_finds() {
     assert!(compared > 10_000, "{compared}");
 }
 
-/// The path ends where the history was dropped, and is right behind that, unless it says itself that
-/// it does not know a CPU.
+/// The path ends where the history was dropped, and is right behind that, unless it says itself
+/// that it does not know a CPU.
 #[test]
 fn a_short_history_gives_the_end_of_the_path() {
     let mut cut = 0;

@@ -8,8 +8,8 @@ use kymo_timeline::{TrackId, TrackKind};
 use super::{COLUMNS, Refused, View, number, refused, time};
 
 impl View {
-    /// The slice or point that begins and ends at these times, or the one that is next to them: of a
-    /// row, or of all rows one of this category, if it has exactly these times. `tid` may say of
+    /// The slice or point that begins and ends at these times, or the one that is next to them: of
+    /// a row, or of all rows one of this category, if it has exactly these times. `tid` may say of
     /// which thread.
     pub(super) fn find(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
         let index = self.index()?;

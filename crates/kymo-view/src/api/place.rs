@@ -8,8 +8,9 @@ use super::View;
 const LENGTH: u64 = 1_000_000;
 
 impl View {
-    /// A view around a time with a mark at it, as the address has it. The time is in nanoseconds
-    /// from the clock's origin; `None` if it is outside the trace. Nothing has to be read for it before.
+    /// The fragment of the address that shows a view around a time, with a mark at it. The time is
+    /// in nanoseconds from the clock's origin; `None` if it is outside the trace. It needs no
+    /// index.
     pub(crate) fn fragment_at(&self, nanos: i128) -> Option<String> {
         let first = self.first_event()?;
         let end = self.end.get_or_init(|| self.map.end_nanos());

@@ -298,7 +298,8 @@ fn times_of_any_size_are_answered() {
     }
 }
 
-/// Before anything has been read, the page is there, and is told to ask again.
+/// Until the first chunk has been read, the server serves the page, and answers what the page asks
+/// for with status 503.
 #[test]
 fn a_trace_of_which_nothing_has_been_read_is_asked_for_again() {
     let site = Site::of(|_, _| ());

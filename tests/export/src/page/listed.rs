@@ -5,8 +5,8 @@ use anyhow::{Context as _, Result, ensure};
 use super::text;
 use crate::browser::Browser;
 
-/// The list of what is in view has the interrupts in view, and its buttons select them; titles can be
-/// reached and folded by keys.
+/// The list of what is in view has the interrupts in view, and its buttons select them; titles can
+/// be reached and folded by keys.
 pub(super) fn by_keys_alone(browser: &mut Browser, address: &str) -> Result<()> {
     browser.open(&format!(
         "{address}#10000000-10100000&only=cpu+0+interrupts"

@@ -9,15 +9,16 @@ use crate::browser::Browser;
 /// Titles of tracks, in their order.
 fn titles(browser: &mut Browser, of: &str) -> Result<Vec<String>> {
     let list = format!(
-        "Array.from(document.querySelectorAll('{of} button'), b => b.textContent.replace(/^\\W+ /, ''))"
+        "Array.from(document.querySelectorAll('{of} button'), \
+         b => b.textContent.replace(/^\\W+ /, ''))"
     );
     let list = browser.value(&list)?;
     let list = list.as_array().context("no titles")?.iter();
     Ok(list.filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
-/// Shows only some tracks, lets two of these stay on top and moves one, by keys; the address has all of
-/// it.
+/// Shows only some tracks, lets two of these stay on top and moves one, by keys; the address has
+/// all of it.
 pub(super) fn select(browser: &mut Browser, address: &str) -> Result<()> {
     browser.open(&format!("{address}#10000000-20000000"))?;
     browser.wait_for("document.documentElement.dataset.ready === 'yes'")?;

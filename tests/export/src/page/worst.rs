@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::{LENGTH, text};
 use crate::browser::Browser;
 
-/// Clicks the longest interrupt, wake-up latency and lock wait in the panel: the page goes there and
-/// selects what lasts as long as the report says. The latency has an arrow from its waker.
+/// Clicks the longest interrupt, wake-up latency and lock wait in the panel: the page goes there
+/// and selects what lasts as long as the report says. The latency has an arrow from its waker.
 pub(super) fn are_one_click_away(
     browser: &mut Browser,
     address: &str,

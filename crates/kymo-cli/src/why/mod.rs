@@ -109,7 +109,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     drop(reader);
     progress.done();
     stretches.finish();
-    let stretch = arguments.stretch(&stretches, &survey, asked)?;
+    let stretch = match arguments.stretch(&stretches, &survey, asked) {
+        Ok(stretch) => stretch,
+        Err(refusal) => {
+            // What is missing may be what could not be read.
+            if let Some(error) = map.into_failed().into_iter().next().or(damage) {
+                message!("kymo: {:#}", input::of_trace(&arguments.trace, error));
+            }
+            return Err(refusal.into());
+        }
+    };
     let path = walk(&trace, &map, stretch, stretches.machine());
     let text = match arguments.json {
         true => serde_json::to_string(&path).context("cannot write JSON")? + "\n",

@@ -33,7 +33,30 @@ impl View {
         View { child, address }
     }
 
+    /// The trace, once all of it has been read.
+    fn whole(&self) -> Value {
+        loop {
+            let (head, body) = self.ask("api/trace");
+            if head.starts_with("HTTP/1.1 200") {
+                let trace: Value = serde_json::from_str(&body).unwrap();
+                if trace["is_whole"] == true {
+                    return trace;
+                }
+            } else {
+                assert!(head.starts_with("HTTP/1.1 503"), "{head}");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
     fn get(&self, path: &str) -> Value {
+        let (head, body) = self.ask(path);
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}\n{body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// Head and body of an answer.
+    fn ask(&self, path: &str) -> (String, String) {
         let (host, token) = self.address[7..].split_once('/').unwrap();
         let mut stream = TcpStream::connect(host).unwrap();
         let request =
@@ -42,8 +65,7 @@ impl View {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        assert!(head.starts_with("HTTP/1.1 200"), "{answer}");
-        serde_json::from_str(body).unwrap()
+        (head.to_owned(), body.to_owned())
     }
 }
 
@@ -60,7 +82,7 @@ fn the_report_of_a_stretch_is_that_of_the_command() {
     let trace = made.finish().to_owned();
     let index = std::env::temp_dir().join(format!("kymo-view-index-{}", std::process::id()));
     let view = View::new(&trace, &index);
-    let about = view.get("api/trace");
+    let about = view.whole();
     let begin: u64 = about["begin_ns"].as_str().unwrap().parse().unwrap();
     let mut seed = 11_u64;
     for _ in 0..20 {
@@ -78,7 +100,19 @@ fn the_report_of_a_stretch_is_that_of_the_command() {
             &trace,
         );
         let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let shown = view.get(&format!("api/report?from={from}&to={to}"));
+        let mut shown = view.get(&format!("api/report?from={from}&to={to}"));
+        // Beside the report stand its worst cases, of which the page makes buttons.
+        let worst = shown.as_object_mut().unwrap().remove("worst").unwrap();
+        let longest = worst.as_array().unwrap().iter();
+        let longest = longest
+            .filter(|case| case["kind"] == "interrupt")
+            .map(|case| {
+                let at = |name: &str| case[name].as_i64().unwrap();
+                at("end_ns") - at("begin_ns")
+            });
+        let interrupts = printed["interrupts"].as_array().into_iter().flatten();
+        let most = interrupts.filter_map(|one| one["durations"]["max_ns"].as_i64());
+        assert_eq!(longest.max(), most.max(), "{from} to {to}");
         assert_eq!(shown, printed, "{from} to {to}");
     }
     drop(view);

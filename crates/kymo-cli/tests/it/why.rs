@@ -1,5 +1,6 @@
 //! `kymo why` on traces in which the answer is known.
 
+use std::fs;
 use std::path::Path;
 
 use kymo::Text;
@@ -292,6 +293,31 @@ fn a_loss_is_said_and_not_guessed_over() {
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
+}
+
+/// A file that is no stream makes unknown what all threads did: this is said with the refusal.
+#[test]
+fn damage_is_said_with_a_refusal() {
+    let mut made = held_up("why-damaged");
+    let trace = made.finish();
+    assert_eq!(kymo(&["why", "--tid", "12"], trace).status.code(), Some(0));
+    fs::write(trace.join("noise"), [0; 4096]).unwrap();
+    let output = kymo(&["why", "--tid", "12"], trace);
+    let message = String::from_utf8(output.stderr).unwrap();
+    let [damage, refusal] = message.lines().collect::<Vec<_>>()[..] else {
+        panic!("{message}");
+    };
+    assert!(damage.contains("noise, packet 0, byte 0: expected a packet"));
+    assert!(refusal.contains("no whole wait of thread 12"), "{refusal}");
+    assert_eq!(output.status.code(), Some(2));
+    // A stretch that is given has its path, of which nothing is known.
+    let output = kymo(
+        &["why", "--tid", "12", "--from", "2ms", "--to", "3ms"],
+        trace,
+    );
+    assert_eq!(output.status.code(), Some(3));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("unknown"), "{text}");
 }
 
 /// Two threads wait for each other's locks until the end of the trace.

@@ -64,10 +64,22 @@ fn worst_cases_are_the_reports_and_have_slices() {
     }
 }
 
-/// A stretch compared with itself has no difference.
+/// Two stretches have the counts of their reports; one compared with itself has no difference.
 #[test]
 fn stretches_are_compared() {
     let site = Site::new();
+    let [before, after] = ["from=0&to=3000000", "from=2000000&to=9000000"].map(|time| {
+        let report = json(&site, &format!("report?{time}"));
+        report["events"].as_u64().unwrap()
+    });
+    assert!(before < after);
+    let time = "from=0&to=3000000&other_from=2000000&other_to=9000000";
+    let diff = json(&site, &format!("diff?{time}"));
+    let events = |name: &str| diff["events"][name].as_u64();
+    assert_eq!(
+        [events("before"), events("after")],
+        [Some(before), Some(after)]
+    );
     let time = "from=1000000&to=9000000&other_from=1000000&other_to=9000000";
     let diff = json(&site, &format!("diff?{time}"));
     assert_eq!(diff["events"]["before"], diff["events"]["after"]);

@@ -168,7 +168,7 @@ fn the_longest_interrupt_is_there(
         // Until what is in view has come, there is nothing to click.
         let wanted = format!("lasts{longest} ns");
         let mut found = String::new();
-        for _ in 0..600 {
+        for _ in 0..6_000 {
             browser.click(x, y)?;
             std::thread::sleep(std::time::Duration::from_millis(100));
             found = browser

@@ -47,7 +47,7 @@ pub(super) fn is_said(browser: &mut Browser, arguments: &Arguments, trace: &Path
         ensure!(shown.contains(sentence), "the page says {shown}");
         let is_there = |messages: &str| messages.lines().any(|line| line == says);
         let mut messages = String::new();
-        for _ in 0..100 {
+        for _ in 0..12_000 {
             messages = fs::read_to_string(&said)?;
             if is_there(&messages) {
                 break;

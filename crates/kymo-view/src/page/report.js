@@ -51,7 +51,7 @@ export function show(panel, time, report, go) {
   const length = time === null ? report.end_ns - report.begin_ns : time.to - time.from;
   const what = time === null ? "The whole trace" : `${moment(time.from)} to ${moment(time.to)}`;
   /** @type {Node[]} */
-  const parts = [element("h2", `${what}: ${duration(length)}, ${report.events} events, ${lost(report.losses)}`)];
+  const parts = [element("h2", `${what}: ${duration(length)}, ${report.events.toLocaleString("en")} events, ${lost(report.losses)}`)];
   for (const sentence of report.damage.slice(0, MOST)) parts.push(element("p", `Damaged: ${sentence}.`));
   if (time === null && report.worst.length > 0) parts.push(worst(report.worst, go));
   const threads = report.threads.filter((/** @type {any} */ thread) => thread.cpu_ns > 0 && !thread.idle);

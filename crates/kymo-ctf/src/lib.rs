@@ -62,6 +62,10 @@
 #![deny(unsafe_code)]
 #![deny(missing_docs)]
 
+// Test code that the fuzzer includes too names this crate as others do.
+#[cfg(test)]
+extern crate self as kymo_ctf;
+
 mod class;
 mod decode;
 mod error;

@@ -19,6 +19,7 @@
 
 mod converting;
 mod counters;
+mod decoding;
 mod memory;
 mod mutate;
 mod redox;
@@ -29,6 +30,8 @@ mod same;
 mod targets;
 #[path = "../../../crates/kymo/tests/thread_cpu/mod.rs"]
 mod thread_cpu;
+#[path = "../../../crates/kymo-ctf/src/decode/told.rs"]
+mod told;
 
 use std::collections::HashSet;
 use std::fs;
@@ -80,7 +83,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: kymo-fuzz tsdl|json|stream|convert|region CORPUS SECONDS|replay");
+    eprintln!("usage: kymo-fuzz tsdl|json|stream|convert|region|redox CORPUS SECONDS|replay");
     ExitCode::from(2)
 }
 

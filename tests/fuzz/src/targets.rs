@@ -6,10 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use kymo_ctf::{Error, Item, ItemRef, Merge, Metadata, Packet, Reader, StreamReader};
+use kymo_ctf::Metadata;
 use kymo_made::case;
 
-use crate::{converting, redox, region};
+use crate::{converting, decoding, redox, region};
 
 /// Separates metadata and stream in an input of [`Target::Stream`] or [`Target::Convert`], and the
 /// two texts of [`Target::Redox`].
@@ -136,7 +136,7 @@ impl Target {
             Target::Stream => {
                 let Some(at) = separator(input) else { return };
                 if let Some(metadata) = parsed(&input[..at]) {
-                    decode(&metadata, &input[at + SEPARATOR.len()..]);
+                    decoding::decode(&metadata, &input[at + SEPARATOR.len()..]);
                 }
             }
             Target::Convert => {
@@ -175,66 +175,6 @@ fn parsed(text: &[u8]) -> Option<Arc<Metadata>> {
         known.insert(text.to_vec(), metadata.clone());
         metadata
     })
-}
-
-/// Decodes with both readers, lenient and strict, alone and merged with itself; both must agree.
-fn decode(metadata: &Arc<Metadata>, stream: &[u8]) {
-    for strict in [false, true] {
-        let owned = StreamReader::new(Arc::clone(metadata), "s", stream).strict(strict);
-        let mut borrowed = Reader::new([(metadata, "s", stream)]).strict(strict);
-        let mut packet: Option<Arc<Packet>> = None;
-        for item in owned {
-            let other = borrowed.next().expect("both readers give as many items");
-            compare(item, other, &mut packet);
-        }
-        assert!(borrowed.next().is_none(), "both readers give as many items");
-    }
-    let merged =
-        Merge::new([0, 1].map(|_| Ok(StreamReader::new(Arc::clone(metadata), "s", stream))))
-            .count();
-    let mut reader = Reader::new([(metadata, "s", stream), (metadata, "s", stream)]);
-    let mut count = 0;
-    while reader.next().is_some() {
-        count += 1;
-    }
-    assert_eq!(merged, count, "both readers merge the same");
-}
-
-fn compare(owned: Result<Item, Error>, borrowed: ItemRef, packet: &mut Option<Arc<Packet>>) {
-    match (owned, borrowed) {
-        (Ok(Item::Event(owned)), ItemRef::Event(borrowed)) => {
-            if packet
-                .as_ref()
-                .is_none_or(|packet| packet.number != borrowed.packet_number())
-            {
-                *packet = borrowed.packet().map(Arc::new);
-            }
-            let packet = packet.as_ref().expect("an event is in a packet");
-            let other = borrowed.to_event(Arc::clone(packet));
-            assert_eq!(
-                (owned.time, owned.nanos(), owned.cpu()),
-                (borrowed.time(), borrowed.nanos(), borrowed.cpu())
-            );
-            // NaN is not equal to itself.
-            if owned != other {
-                assert_eq!(
-                    format!("{owned:?}"),
-                    format!("{other:?}"),
-                    "both readers give the same event"
-                );
-            }
-            for (field, (name, value)) in borrowed.fields().iter().zip(owned.fields.iter()) {
-                std::hint::black_box((field, name, value.as_u64(), value.as_i64(), value.as_str()));
-            }
-        }
-        (Ok(Item::Loss(owned)), ItemRef::Loss(borrowed)) => assert_eq!(owned, *borrowed),
-        (Ok(Item::Problem(owned)), ItemRef::Problem(borrowed)) => {
-            assert_eq!(owned.to_string(), borrowed.to_string())
-        }
-        // The end of a stream is an error of one reader and a problem of the other.
-        (Err(owned), ItemRef::Problem(borrowed)) => drop((owned.to_string(), borrowed.to_string())),
-        (owned, borrowed) => panic!("the readers differ: {owned:?}, {borrowed:?}"),
-    }
 }
 
 const TSDL: [&str; 52] = [

@@ -18,6 +18,8 @@ pub(crate) mod plan;
 pub(crate) mod skip;
 pub(crate) mod state;
 pub(crate) mod text;
+#[cfg(test)]
+mod told;
 pub(crate) mod value;
 pub(crate) mod value_ref;
 pub(crate) mod visitor;

@@ -1,5 +1,7 @@
 //! Checks whether a kernel followed the word `kymo=` of its command line, by what it recorded.
 
+mod settings;
+
 use std::path::Path;
 
 use kymo::event::Event as _;
@@ -7,6 +9,8 @@ use kymo::vocabulary::{ALL, CountedEvent, EventCount, EventStack, GroupCount, Sa
 use kymo::{ChannelKind, Mode};
 use kymo_capture::qemu::Boot;
 use kymo_ctf::{Event, Item, Trace};
+
+use settings::Settings;
 
 /// Number of events to check for those that were not asked for: a kernel that ignores the word
 /// records other events early.
@@ -57,6 +61,7 @@ fn ignored(trace: &Path, boot: &Boot, not_rolling: bool) -> Vec<String> {
         &format!("the counts at {}", boot.counters_on.join(",")),
         "these events without them",
     );
+    ignored.extend(seen.settings.differences(boot));
     ignored
 }
 
@@ -95,6 +100,7 @@ struct Seen {
     counts_on: Asked,
     /// The first event that was not asked for.
     stray: Option<String>,
+    settings: Settings,
 }
 
 impl Seen {
@@ -106,6 +112,7 @@ impl Seen {
             stacks: Asked::Not,
             counts_on: Asked::Not,
             stray: None,
+            settings: Settings::default(),
         };
         let Ok(trace) = Trace::open(trace) else {
             return Seen {
@@ -114,6 +121,8 @@ impl Seen {
                 ..seen
             };
         };
+        let clock = trace.metadata().clocks().first();
+        seen.settings = Settings::of_clock(clock.map_or(0, |clock| clock.frequency));
         for (number, item) in trace.events().enumerate() {
             if number >= LOOKED_AT && seen.is_complete(boot) {
                 break;
@@ -145,6 +154,7 @@ impl Seen {
         } else if name == EventCount::SCHEMA.name {
             self.counts_on = Asked::There;
         }
+        self.settings.see(event);
         if Boot::fits(&boot.stacks, name) {
             self.stacks.due();
         }

@@ -551,6 +551,7 @@ fn every_event_of_the_vocabulary_is_recorded() {
     for arch in &ARCHES {
         let mut seen = names_of(arch, "demo-every", "workload=all rounds=40");
         seen.extend(names_of(arch, "demo-every-counter", "workload=trace_sched"));
+        seen.extend(names_of(arch, "demo-every-lock", "workload=lock_wait"));
         // A session that begins while processes live.
         let late = "kymo=off run=perf,start,--rolling run=switch run=perf,stop";
         seen.extend(names_of(arch, "demo-every-late", late));
@@ -562,5 +563,45 @@ fn every_event_of_the_vocabulary_is_recorded() {
             .filter(|(_, name)| !seen.contains(*name) && !NOT_BY_A_KERNEL.contains(name))
             .collect();
         assert!(missing.is_empty(), "no kernel records {missing:?}");
+    }
+}
+
+/// L-01: where switches are off, events with a context say in which task they were recorded.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn events_say_in_which_task_without_switches() {
+    for arch in &ARCHES {
+        let out = scratch(&format!("demo-task-{}", arch.name)).join("trace");
+        let mut command = recording(&arch.kernel(), &out);
+        command.args(["--events", "sys_enter", "--stacks", "sys_enter"]);
+        command.args(["--depth", "0", "--cpus", "2", "--timeout", patience()]);
+        run(command.args(["--append", "run=calls,40"]), 0);
+        let (mut programs, mut calls, mut tasks) = (BTreeSet::new(), 0, BTreeMap::new());
+        for item in Trace::open(&out).unwrap().events() {
+            let Item::Event(event) = item.unwrap() else {
+                panic!("nothing is lost");
+            };
+            let field = |name: &str| event.fields.get(name);
+            let tid = || field("tid").and_then(Value::as_u64).unwrap();
+            match event.name() {
+                "thread_name" | "thread_state" => {
+                    if field("name").and_then(Value::as_str) == Some("calls") {
+                        programs.insert(tid());
+                    }
+                }
+                "sys_enter" => calls += 1,
+                "event_stack" => {
+                    let none = Value::Array(Vec::new());
+                    assert_eq!(field("callchain"), Some(&none), "{event:?}");
+                    *tasks.entry(tid()).or_default() += 1;
+                }
+                "sched_switch" => panic!("it is off"),
+                _ => {}
+            }
+        }
+        assert!(calls > 100, "{}: {calls} calls", arch.name);
+        assert_eq!(programs.len(), 1, "{}: {programs:?}", arch.name);
+        let expected: BTreeMap<u64, u64> = programs.into_iter().map(|tid| (tid, calls)).collect();
+        assert_eq!(tasks, expected, "{}", arch.name);
     }
 }

@@ -104,7 +104,7 @@ extern const uint32_t kymo_memory_cpus;
  * events and eight for names, all events of the vocabulary, and 4 KiB of declarations of the
  * kernel's own. With fewer events, less is enough: kymo_memory_needed tells. */
 #define KYMO_REGION_SIZE(cpus, packets, packet_size)                              \
-    ((size_t)KYMO_BLOCKS_ + 16256 + (packet_size) +                             \
+    ((size_t)KYMO_BLOCKS_ + 16448 + (packet_size) +                             \
      (size_t)(cpus) * (3008 + ((size_t)(packets) + 8) * (packet_size)))
 
 /* ---- Errors: a call that is refused returns one of these, negated, and has changed nothing ---- */
@@ -218,7 +218,7 @@ struct kymo_perf_options {
 
 /* Begins to record. The tables of `config` must stay. Returns the number of channels, from 0 on;
  * each is a file of the trace. */
-#define kymo_start kymo_start_for_header_d1b573be /* A library for another one does not link. */
+#define kymo_start kymo_start_for_header_1bcd74ef /* A library for another one does not link. */
 int32_t kymo_start(const struct kymo_config *config);
 
 /* Copies what is new in a channel to `buffer`: one packet of its file, or a part of the metadata.
@@ -525,6 +525,7 @@ enum kymo_id {
     KYMO_ID_LOCK_RELEASE = 9,
     KYMO_ID_LOCK_FAILED = 96,
     KYMO_ID_LOCK_NAME = 34,
+    KYMO_ID_LOCK_STATE = 50,
     KYMO_ID_PAGE_FAULT = 10,
     KYMO_ID_MM_PAGE_ALLOC = 11,
     KYMO_ID_MM_PAGE_FREE = 12,
@@ -1581,6 +1582,31 @@ KYMO_INLINE void kymo_lock_name(
     (void)name_size;
 }
 #define kymo_lock_name(lock, kind, name, name_size) ((void)sizeof((kymo_lock_name)(lock, kind, name, name_size), 0))
+#endif
+
+/* A lock that was held when recording began, or when names were recorded again. Semaphores have
+ * no owner, and no such event.
+ * lock: The lock.
+ * owner_tid: The thread that holds it.
+ * kind: Its kind. */
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_lock_state(kymo_object lock, kymo_tid owner_tid, enum kymo_lock_kind kind) {
+    if (KYMO_NAME_ON_((uint32_t)KYMO_ID_LOCK_STATE)) {
+        uint32_t words[4];
+        words[0] = (uint32_t)lock;
+        words[1] = (uint32_t)((uint64_t)lock >> 32);
+        words[2] = (uint32_t)owner_tid;
+        words[3] = (uint32_t)(uint8_t)kind;
+        kymo_record_name(KYMO_ID_LOCK_STATE, words, 4u);
+    }
+}
+#else
+KYMO_INLINE void kymo_lock_state(kymo_object lock, kymo_tid owner_tid, enum kymo_lock_kind kind) {
+    (void)lock;
+    (void)owner_tid;
+    (void)kind;
+}
+#define kymo_lock_state(lock, owner_tid, kind) ((void)sizeof((kymo_lock_state)(lock, owner_tid, kind), 0))
 #endif
 
 /* An access faulted, because the page tables do not allow it, or not yet.

@@ -521,6 +521,24 @@ pub static VOCABULARY: &[Event] = &[
 "#,
     },
     Event {
+        id: 50,
+        names: true,
+        shape: 0xd,
+        words: 6,
+        text: r#"event {
+	name = "lock_state";
+	id = 50;
+	stream_id = 1;
+	fields := struct {
+		hex64_t _lock;
+		uint32_t _owner_tid;
+		enum : uint8_t { "Mutex" = 0, "Semaphore" = 1, "Spin" = 2 } _kind;
+	};
+};
+
+"#,
+    },
+    Event {
         id: 10,
         names: false,
         shape: 0x12,
@@ -916,7 +934,7 @@ pub static VOCABULARY: &[Event] = &[
 ///
 /// # Safety
 /// As there.
-#[unsafe(export_name = "kymo_start_for_header_d1b573be")]
+#[unsafe(export_name = "kymo_start_for_header_1bcd74ef")]
 pub unsafe extern "C" fn start(config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.
     unsafe { kymo_start(config) }

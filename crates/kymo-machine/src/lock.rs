@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, Contradiction};
 use crate::machine::{self, At, Machine};
-use crate::thread::{ThreadId, Wait};
+use crate::thread::{Doing, ThreadId, Wait};
 
 /// A lock, as far as the trace shows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ impl Machine {
             }
             match attempt {
                 Attempt::Released if !semaphore => released = context.release(lock),
-                Attempt::Acquired { .. } if !semaphore => context.hold(lock, at.time),
+                Attempt::Acquired { .. } if !semaphore => context.hold(lock, Some(at.time)),
                 _ => {}
             }
         }
@@ -122,11 +122,49 @@ impl Machine {
                 self.change(Change::LockReleased {
                     lock,
                     kind,
-                    since: released,
+                    since: released.flatten(),
                     thread,
                 });
             }
         }
+    }
+
+    /// Takes from a state dump that a thread holds a lock. What events have shown is more accurate:
+    /// they know since when.
+    pub(crate) fn lock_held(
+        &mut self,
+        lock: Option<u64>,
+        owner: Option<u64>,
+        kind: Option<LockKind>,
+        at: &At<'_, '_>,
+    ) {
+        let (Some(lock), Some(owner)) = (lock, owner.and_then(machine::known)) else {
+            return;
+        };
+        if kind == Some(LockKind::Semaphore) {
+            return;
+        }
+        let losses = self.gaps.stamp();
+        let holder = self.locks.get(&lock).and_then(|state| state.holder);
+        if losses.is_none() || holder.is_some_and(|id| self.holds(id, lock)) {
+            return;
+        }
+        let id = self.known(owner, at.number);
+        self.refresh(id, losses);
+        let Some(thread) = self.threads.get_mut(id.index()) else {
+            return;
+        };
+        if thread.doing == Doing::Ended {
+            return;
+        }
+        if !thread.doing.is_running() {
+            // What it holds is known up to here, whatever it does.
+            thread.losses = losses;
+        }
+        thread.context.hold(lock, None);
+        let state = self.locks.entry(lock).or_default();
+        state.kind = kind.or(state.kind);
+        (state.holder, state.free) = (Some(id), None);
     }
 
     fn holds(&self, id: ThreadId, lock: u64) -> bool {

@@ -102,8 +102,8 @@ pub(crate) struct Context {
     /// The call that an exec has ended, until the next one begins: the trace may have its end too.
     pub(crate) executed: Option<CallId>,
     pub(crate) wait: Option<Wait>,
-    /// Held locks, with the time of acquisition.
-    pub(crate) held: Vec<(u64, i64)>,
+    /// Held locks, with the time of acquisition; `None` where only a state dump shows the lock.
+    pub(crate) held: Vec<(u64, Option<i64>)>,
     /// Open spans of the program, by number.
     pub(crate) spans: Vec<u64>,
 }
@@ -116,14 +116,14 @@ impl Context {
         self.spans.clear();
     }
 
-    pub(crate) fn hold(&mut self, lock: u64, time: i64) {
+    pub(crate) fn hold(&mut self, lock: u64, time: Option<i64>) {
         if self.held.len() < MAX_OPEN {
             self.held.push((lock, time));
         }
     }
 
-    /// Removes the lock and gives the time of its acquisition.
-    pub(crate) fn release(&mut self, lock: u64) -> Option<i64> {
+    /// Removes the lock, if it is held, and gives the time of its acquisition, if that is known.
+    pub(crate) fn release(&mut self, lock: u64) -> Option<Option<i64>> {
         let place = self.held.iter().rposition(|(held, _)| *held == lock)?;
         Some(self.held.remove(place).1)
     }

@@ -5,11 +5,11 @@ use kymo::event::{Event, FieldSchema};
 use kymo::vocabulary::{
     ClockBack, ClockStep, CountedEvent, Counter, CounterValue, EventCount, FrameAlloc, FrameFree,
     GaugeValue, GroupCount, HistogramValue, IpcReceive, IpcSend, IrqEnter, IrqExit, IrqName,
-    LockAcquired, LockFailed, LockName, LockReleased, LockWait, Mark, PageFault, PipeRead,
-    PipeWrite, ProcessExec, ProcessExit, ProcessFork, ProcessName, ProcessStateDump, QueueReceive,
-    QueueSend, RunQueue, SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup,
-    SchedWakeupNew, SessionEnd, SpanBegin, SpanEnd, SyscallEnter, SyscallExit, SyscallName,
-    ThreadCreate, ThreadExit, ThreadName, ThreadResume, ThreadState, ThreadStateDump,
+    LockAcquired, LockFailed, LockName, LockReleased, LockStateDump, LockWait, Mark, PageFault,
+    PipeRead, PipeWrite, ProcessExec, ProcessExit, ProcessFork, ProcessName, ProcessStateDump,
+    QueueReceive, QueueSend, RunQueue, SchedEnter, SchedExit, SchedPriority, SchedSwitch,
+    SchedWakeup, SchedWakeupNew, SessionEnd, SpanBegin, SpanEnd, SyscallEnter, SyscallExit,
+    SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadResume, ThreadState, ThreadStateDump,
     ThreadSuspend, UserName,
 };
 use kymo_ctf::EventRef;
@@ -155,6 +155,7 @@ understood! { machine, at:
     ProcessName(e) => machine.process_name(e.pid(), e.name()),
     ProcessStateDump(e) => machine.process_name(e.pid(), e.name()),
     LockName(e) => machine.lock_name(e.lock(), e.name(), e.kind()),
+    LockStateDump(e) => machine.lock_held(e.lock(), e.owner_tid(), e.kind(), at),
     IrqName(e) => if let (Some(irq), Some(name)) = (e.irq(), e.name()) {
         let line = IrqLine(irq);
         machine.rename(|machine| &mut machine.irqs, irq, &name, Named::Irq(line))

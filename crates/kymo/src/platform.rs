@@ -99,7 +99,8 @@ pub unsafe trait Platform: 'static {
     fn unpin() {}
 
     /// Records what exists: a `thread_state` for every thread, a `process_state` for every process,
-    /// the names of interrupts and system calls. `start` and `snapshot` call it, `start` after the
+    /// a `lock_state` for every lock that a thread holds, the names of interrupts and system calls.
+    /// `start` and `snapshot` call it, `start` after the
     /// switches went on, so that a thread that is created meanwhile appears at least once, perhaps
     /// twice. It walks the kernel's own tables, under the lock that orders creation and end, and
     /// needs no memory. Leave it empty where names are recorded when things are created, and

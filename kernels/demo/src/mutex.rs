@@ -3,7 +3,8 @@
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use kymo::vocabulary::{
-    LockAcquired, LockFailed, LockKind, LockName, LockReleased, LockWait, Object, SwitchReason,
+    LockAcquired, LockFailed, LockKind, LockName, LockReleased, LockStateDump, LockWait, Object,
+    SwitchReason,
 };
 use kymo::{NameEpoch, Text};
 
@@ -19,7 +20,8 @@ const NO_INDEX: usize = usize::MAX;
 /// The scheduler's state of a mutex.
 #[derive(Debug)]
 pub struct MutexState {
-    used: bool,
+    /// The mutex that it belongs to; 0 for none.
+    lock: Object,
     pub owner: Option<Slot>,
     pub waiters: Queue,
 }
@@ -27,7 +29,7 @@ pub struct MutexState {
 impl MutexState {
     pub const fn new() -> MutexState {
         MutexState {
-            used: false,
+            lock: Object(0),
             owner: None,
             waiters: Queue::new(),
         }
@@ -63,9 +65,9 @@ impl Mutex {
             index = scheduler
                 .mutexes
                 .iter()
-                .position(|mutex| !mutex.used)
+                .position(|mutex| mutex.lock == Object(0))
                 .expect("the table of mutexes has room");
-            scheduler.mutexes[index].used = true;
+            scheduler.mutexes[index].lock = self.object();
             self.index.store(index, Relaxed);
         }
         name!(
@@ -166,6 +168,21 @@ impl Mutex {
         }
         sched.inherit(me, lock);
         settle(scheduler);
+    }
+}
+
+impl Scheduler {
+    /// Records which mutexes are held, and by whom.
+    pub fn dump_mutexes(&self) {
+        for mutex in &self.mutexes {
+            if let Some(owner) = mutex.owner {
+                record!(LockStateDump {
+                    lock: mutex.lock,
+                    owner_tid: self.threads[owner].tid,
+                    kind: KIND
+                });
+            }
+        }
     }
 }
 

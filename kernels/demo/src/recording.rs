@@ -140,6 +140,12 @@ pub fn stop(mode: u32) -> Result<u32, Refused> {
     RECORDER.stop(mode)
 }
 
+/// Records the state again, if events are recorded.
+pub fn snapshot() {
+    // Refused if they are not.
+    let _ = RECORDER.snapshot(TRACE);
+}
+
 /// Ends the mode `count` before power-off, while every hart can still record what it has counted.
 pub fn end_counting() {
     // Refused if it is not recorded.
@@ -171,11 +177,13 @@ pub fn context(event: u32, fp: usize) {
     }
 }
 
-/// Records every process and thread, so that a session that starts late has the state of each.
-/// Names of other objects are recorded before their use.
+/// Records every process and thread, and every mutex that is held, so that a session that starts
+/// late has the state of each. Names of other objects are recorded before their use.
 pub fn dump_state() {
     process::dump_state();
-    SCHEDULER.lock().dump_state();
+    let scheduler = SCHEDULER.lock();
+    scheduler.dump_state();
+    scheduler.dump_mutexes();
 }
 
 /// The settings of the command line, for later calls.

@@ -43,7 +43,7 @@ fn hello_is_healthy_and_hooks_three_lines() {
             "hint: Of interrupts and exceptions, not: exception, irq_name",
             "hint: No event of system calls: sys_enter, sys_exit, syscall_name",
             "hint: No event of locks: lock_wait, lock_acquired, lock_release, lock_failed, \
-             lock_name",
+             lock_name, lock_state",
             "hint: No event of memory: page_fault, mm_page_alloc, mm_page_free",
             "hint: No event of messages: ipc_send, ipc_receive, pipe_write, pipe_read, \
              queue_send, queue_receive",

@@ -219,6 +219,7 @@ fn what_cannot_be_hooked_is_listed(trace: &Path) {
             "hint: Of scheduling, not: sched_wakeup, sched_enter, sched_exit, thread_suspend, \
              thread_resume, thread_delay, thread_yield, sched_pi_setprio, sched_run_queue",
             "hint: No event of system calls: sys_enter, sys_exit, syscall_name",
+            "hint: Of locks, not: lock_state",
             "hint: No event of memory: page_fault, mm_page_alloc, mm_page_free",
             "hint: No event of messages: ipc_send, ipc_receive, pipe_write, pipe_read, \
              queue_send, queue_receive",

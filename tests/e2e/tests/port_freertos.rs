@@ -81,9 +81,9 @@ fn the_trace_has_what_the_tasks_did() {
     // What the application did not do, or FreeRTOS has no macro for.
     let message = "In the vocabulary, but never recorded: sched_wakeup_new, sched_enter, \
                    sched_exit, thread_yield, sched_run_queue, thread_state, exception, sys_enter, \
-                   sys_exit, syscall_name, page_fault, mm_page_alloc, mm_page_free, ipc_send, \
-                   ipc_receive, pipe_write, pipe_read, sched_process_fork, sched_process_exit, \
-                   sched_process_exec, process_kill, process_name, process_state";
+                   sys_exit, syscall_name, lock_state, page_fault, mm_page_alloc, mm_page_free, \
+                   ipc_send, ipc_receive, pipe_write, pipe_read, sched_process_fork, \
+                   sched_process_exit, sched_process_exec, process_kill, process_name, process_state";
     let messages: Vec<&Json> = found.iter().map(|one| &one["message"]).collect();
     assert_eq!(messages, [message]);
     babeltrace::compare(&trace);

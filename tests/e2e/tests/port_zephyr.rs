@@ -177,7 +177,8 @@ fn doctor_lists_what_has_no_hook() {
          thread_yield, sched_pi_setprio, sched_run_queue",
         "Of interrupts and exceptions, not: exception",
         "No event of system calls: sys_enter, sys_exit, syscall_name",
-        "No event of locks: lock_wait, lock_acquired, lock_release, lock_failed, lock_name",
+        "No event of locks: lock_wait, lock_acquired, lock_release, lock_failed, lock_name, \
+         lock_state",
         "No event of memory: page_fault, mm_page_alloc, mm_page_free",
         "No event of messages: ipc_send, ipc_receive, pipe_write, pipe_read, queue_send, \
          queue_receive",

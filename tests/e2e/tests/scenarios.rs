@@ -154,6 +154,7 @@ fn a_thread_waits_5_ms_for_a_lock_that_a_less_urgent_one_has() {
         [[expect]]
         name = \"the owner is lent the priority of who waits, and gives it back\"
         order = [
+            { is = \"lock_state\", lock = \"table\", owner_tid = \"low\" },
             { is = \"lock_wait\", lock = \"table\", owner_tid = \"low\" },
             { is = \"sched_pi_setprio\", tid = \"low\", oldprio = 2, newprio = 8 },
             { is = \"sched_pi_setprio\", tid = \"low\", oldprio = 8, newprio = 2 },

@@ -92,3 +92,63 @@ fn a_semaphore_has_no_owner() {
         ["acquired 9 by 5", "released 9 by 5 ?", "released 9 by 5 ?"]
     );
 }
+
+/// Nobody knows since when, so it has been held for no known time.
+#[test]
+fn a_state_dump_shows_who_holds_a_lock() {
+    let lines = "10 0 lock-state 9 held-by 6
+                 20 0 switch 0 runnable 5
+                 30 0 wait 9 for ?
+                 40 0 switch 5 blocked 6
+                 50 0 release 9
+                 60 0 switch 6 runnable 5
+                 70 0 acquire 9 mutex contended
+                 80 0 switch 5 runnable 6
+                 90 0 release 9";
+    assert_eq!(
+        changes("waited released contradiction", lines),
+        [
+            "released 9 by 6 ?",
+            "waited 9 by 5(3) 30 owner 6(?)",
+            "contradiction lock-held 9 another's",
+            "released 9 by 6 ?",
+        ]
+    );
+}
+
+#[test]
+fn a_state_dump_never_overrides_an_event() {
+    let lines = "10 0 switch 0 runnable 5
+                 20 0 acquire 9
+                 30 0 lock-state 9 held-by 5
+                 40 0 lock-state 9 held-by 6
+                 50 0 release 9";
+    assert_eq!(
+        changes("released contradiction", lines),
+        ["released 9 by 5 20"]
+    );
+    // An ended thread holds nothing.
+    let ended = "10 0 switch 5 ended 6
+                 20 0 lock-state 9 held-by 5
+                 30 0 wait 9 for ?
+                 40 0 acquire 9";
+    assert_eq!(changes("waited", ended), ["waited 9 by 6(3) 30 owner ?(?)"]);
+}
+
+#[test]
+fn a_loss_makes_the_holder_of_a_state_dump_unknown() {
+    let owner = |between: &str| {
+        let lines = format!(
+            "5 1 mark 1
+             10 0 lock-state 9 held-by 6
+             20 0 switch 0 runnable 5
+             {between}
+             40 0 wait 9 for ?
+             50 0 acquire 9"
+        );
+        changes("waited", &lines).concat()
+    };
+    assert_eq!(owner(""), "waited 9 by 5(3) 40 owner 6(?)");
+    let lost = "30 - lost 1 25..32\n 35 1 mark 1";
+    assert_eq!(owner(lost), "waited 9 by 5(3) 40 owner ?(?)");
+}

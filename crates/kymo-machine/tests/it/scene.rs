@@ -323,6 +323,11 @@ fn event(made: &mut Made, time: u64, cpu: u32, words: &[&str]) {
             lock: Object(number(lock)),
             kind: kind(how.first().unwrap_or(&"")),
         }),
+        ["lock-state", lock, "held-by", owner] => add!(LockStateDump {
+            lock: Object(number(lock)),
+            owner_tid: tid(owner),
+            kind: LockKind::Mutex,
+        }),
         ["fail", lock] => add!(LockFailed {
             lock: Object(number(lock)),
             error: 1,

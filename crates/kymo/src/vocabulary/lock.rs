@@ -82,10 +82,27 @@ crate::event! {
     }
 }
 
+crate::event! {
+    /// A lock that was held when recording began, or when names were recorded again. Semaphores
+    /// have no owner, and no such event.
+    #[id(50)]
+    #[name("lock_state")]
+    #[channel(Names)]
+    pub struct LockStateDump {
+        /// The lock.
+        pub lock: Object,
+        /// The thread that holds it.
+        pub owner_tid: Tid,
+        /// Its kind.
+        pub kind: LockKind,
+    }
+}
+
 super::subject! {
     LockWait,
     LockAcquired,
     LockReleased,
     LockFailed,
     LockName,
+    LockStateDump,
 }

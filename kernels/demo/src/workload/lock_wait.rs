@@ -3,6 +3,7 @@
 
 use super::{compute_for, together};
 use crate::mutex::Mutex;
+use crate::recording;
 use crate::semaphore::Semaphore;
 
 static TABLE: Mutex = Mutex::new("table");
@@ -20,6 +21,8 @@ fn wants(_: usize) {
 
 fn has(_: usize) {
     let table = TABLE.lock();
+    // The state has the lock and its owner.
+    recording::snapshot();
     // The other thread runs at once, and its wait switches back here.
     TAKEN.up();
     compute_for(5_000);

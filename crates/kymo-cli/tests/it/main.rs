@@ -28,6 +28,8 @@ mod linux;
 mod missing;
 mod pages;
 mod perf;
+#[cfg(target_os = "linux")]
+mod program;
 mod report;
 mod report_tables;
 mod run;

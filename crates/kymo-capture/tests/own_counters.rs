@@ -146,7 +146,8 @@ fn last(trace: &Path) -> (Last, u64) {
         events += 1;
         assert!(before <= event.time, "time steps back");
         before = event.time;
-        if !event.name().starts_with("kymo_") {
+        let is_of_session = event.name() == "kymo_session_end";
+        if is_of_session || !event.name().starts_with("kymo_") {
             continue;
         }
         let field = |name: &str| event.fields.get(name).unwrap();

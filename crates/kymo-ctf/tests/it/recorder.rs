@@ -10,7 +10,7 @@ use kymo::platform::{ByPointer, Masked};
 use kymo::ring::reader::{Region, View};
 use kymo::{Clock, Config, Memory, Recorder, Text, Tracer};
 use kymo_capture::TraceWriter;
-use kymo_ctf::{Item, LossKind, Trace, Value};
+use kymo_ctf::{Event, Item, LossKind, Trace, Value};
 
 kymo::event! { #[id(21)] pub struct Beat { pub cpu: u32, pub seq: u32 } }
 kymo::event! { #[id(40)] pub struct Word { pub cpu: u32, pub seq: u32, pub text: Text<20> } }
@@ -135,6 +135,11 @@ impl Machine {
     }
 }
 
+/// Whether the library has recorded it of itself.
+fn is_own(event: &Event) -> bool {
+    event.name().starts_with("kymo_")
+}
+
 /// Events by CPU and channel (0: events, 1: names), in order; lost events; lost packets.
 /// Overwritten events are reported before their successors; dropped events may be reported with the
 /// packet after which they were dropped.
@@ -145,6 +150,7 @@ fn read(folder: &Path, overwritten: bool) -> ([[Vec<u64>; 2]; CPUS], u64, u64) {
     let mut next: HashMap<String, u64> = HashMap::new();
     for item in Trace::open(folder).unwrap().events() {
         match item.unwrap() {
+            Item::Event(event) if is_own(&event) => {}
             Item::Event(event) => {
                 let field = |name: &str| event.fields.get(name).and_then(Value::as_u64).unwrap();
                 assert_eq!(event.cpu(), Some(field("cpu")));
@@ -282,7 +288,7 @@ fn every_step_back_of_the_clock_is_in_the_trace() {
     machine.recorder.stop(0).unwrap();
     machine.drain(least);
     let mut steps = Vec::new();
-    let (mut next, mut last) = (0, None);
+    let (mut next, mut last, mut windows) = (0, None, 0);
     for item in Trace::open(&machine.folder).unwrap().events() {
         let Item::Event(event) = item.unwrap() else {
             panic!("nothing is lost")
@@ -296,10 +302,14 @@ fn every_step_back_of_the_clock_is_in_the_trace() {
                 assert_eq!(field("seq"), next);
                 next += 1;
             }
+            "kymo_clock_back" => windows += 1,
+            "kymo_session_end" => {}
             other => panic!("{other}"),
         }
     }
     assert_eq!((steps, next), (expected, u64::from(seq)));
+    // The 1st, 2nd, 4th, 8th, 16th and 32nd time.
+    assert_eq!(windows, 6);
     machine.recorder.finish(0).unwrap();
     fs::remove_dir_all(&machine.folder).unwrap();
 }
@@ -530,6 +540,9 @@ fn three_hundred_cpus() {
             let Item::Event(event) = item.unwrap() else {
                 panic!("nothing is lost")
             };
+            if is_own(&event) {
+                continue;
+            }
             let field = |name: &str| event.fields.get(name).and_then(Value::as_u64).unwrap();
             assert_eq!(event.cpu(), Some(field("cpu")));
             seen.push((field("cpu"), field("seq")));

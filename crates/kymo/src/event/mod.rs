@@ -124,12 +124,20 @@ macro_rules! event {
 /// events that claim the same id or name do not compile.
 ///
 /// Lists of other crates come first, before a semicolon:
-/// `kymo::vocabulary![driver::EVENTS, net::EVENTS; MyEvent]`.
+/// `kymo::vocabulary![driver::EVENTS, net::EVENTS; MyEvent]`. What the library records of itself
+/// ([`ClockBack`](crate::vocabulary::ClockBack), [`SessionEnd`](crate::vocabulary::SessionEnd)) is
+/// in every vocabulary, listed or not.
 ///
 /// ```
+/// use kymo::vocabulary::{ClockBack, SchedSwitch, SessionEnd};
+///
 /// kymo::event! { #[id(21)] pub struct BlockDone { pub sector: u64 } }
-/// static EVENTS: kymo::Vocabulary = kymo::vocabulary![kymo::vocabulary::ALL; BlockDone];
-/// assert_eq!(EVENTS.events().len(), kymo::vocabulary::ALL.events().len() + 1);
+/// static EVENTS: kymo::Vocabulary = kymo::vocabulary![SchedSwitch, BlockDone];
+/// let names = EVENTS.events().iter().map(|event| event.name);
+/// assert!(names.eq(["sched_switch", "block_done", "kymo_clock_back", "kymo_session_end"]));
+///
+/// static MORE: kymo::Vocabulary = kymo::vocabulary![kymo::vocabulary::ALL; BlockDone];
+/// assert_eq!(MORE.events().len(), kymo::vocabulary::ALL.events().len() + 1);
 /// ```
 /// ```compile_fail
 /// kymo::event! { #[id(1)] pub struct BlockDone { pub sector: u64 } }
@@ -148,14 +156,20 @@ macro_rules! event {
 /// ```
 #[macro_export]
 macro_rules! vocabulary {
-    ($($list:path),+ ; $($event:ty),* $(,)?) => {{
-        const LISTS: &[&[&$crate::event::EventSchema]] =
-            &[$($list.events(),)+ &[$(&<$event as $crate::event::Event>::SCHEMA),*]];
-        const EVENTS: [&$crate::event::EventSchema; $crate::event::count(LISTS)] = $crate::event::join(LISTS);
+    (@of $lists:expr) => {{
+        const LISTS: &[&[&$crate::event::EventSchema]] = $lists;
+        const EVENTS: [&$crate::event::EventSchema; $crate::event::count(LISTS)] =
+            $crate::event::join(LISTS);
         $crate::Vocabulary::new(&EVENTS)
     }};
+    ($($list:path),+ ; $($event:ty),* $(,)?) => {
+        $crate::vocabulary![@of &[
+            $($list.events(),)+
+            &[$(&<$event as $crate::event::Event>::SCHEMA),*]
+        ]]
+    };
     ($($event:ty),* $(,)?) => {
-        $crate::Vocabulary::new(const { &[$(&<$event as $crate::event::Event>::SCHEMA),*] })
+        $crate::vocabulary![@of &[&[$(&<$event as $crate::event::Event>::SCHEMA),*]]]
     };
 }
 
@@ -166,37 +180,41 @@ pub(crate) fn name_fits(pattern: &str, name: &str) -> bool {
         .map_or(pattern == name, |start| name.starts_with(start))
 }
 
-/// Events in all the lists.
+/// Number of events that [`join`] makes of these lists.
 #[doc(hidden)]
 pub const fn count(lists: &[&[&'static EventSchema]]) -> usize {
-    let (mut count, mut list) = (0, 0);
+    let (mut count, mut list) = (schema::RECORDED.len(), 0);
     while list < lists.len() {
-        count += lists[list].len();
+        let mut index = 0;
+        while index < lists[list].len() {
+            count += !schema::is_recorded(lists[list][index]) as usize;
+            index += 1;
+        }
         list += 1;
     }
     count
 }
 
-/// The events of all the lists, of which there are `N`.
+/// The events of all the lists, and at the end those that the library records: `N` in all.
 #[doc(hidden)]
 pub const fn join<const N: usize>(lists: &[&[&'static EventSchema]]) -> [&'static EventSchema; N] {
-    const NONE: EventSchema = EventSchema {
-        id: 0,
-        name: "",
-        doc: "",
-        channel: ChannelKind::Events,
-        fields: &[],
-    };
-    let mut events = [&NONE; N];
+    let mut events = [schema::RECORDED[0]; N];
     let (mut at, mut list) = (0, 0);
     while list < lists.len() {
         let mut index = 0;
         while index < lists[list].len() {
-            events[at] = lists[list][index];
-            at += 1;
+            if !schema::is_recorded(lists[list][index]) {
+                events[at] = lists[list][index];
+                at += 1;
+            }
             index += 1;
         }
         list += 1;
+    }
+    let mut own = 0;
+    while own < schema::RECORDED.len() {
+        events[at + own] = schema::RECORDED[own];
+        own += 1;
     }
     events
 }

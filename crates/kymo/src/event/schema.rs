@@ -191,8 +191,22 @@ impl EventSchema {
 }
 
 /// What the library itself records or puts into a trace.
-const DIAGNOSTICS: [&EventSchema; 3] =
-    [&ClockBack::SCHEMA, &SessionEnd::SCHEMA, &ClockStep::SCHEMA];
+const DIAGNOSTICS: [&EventSchema; 3] = [RECORDED[0], RECORDED[1], &ClockStep::SCHEMA];
+
+/// What the library itself records: a part of every vocabulary.
+pub(super) const RECORDED: [&EventSchema; 2] = [&ClockBack::SCHEMA, &SessionEnd::SCHEMA];
+
+/// Whether the event is one of [`RECORDED`].
+pub(super) const fn is_recorded(event: &EventSchema) -> bool {
+    let mut own = 0;
+    while own < RECORDED.len() {
+        if RECORDED[own].id == event.id && same(RECORDED[own].name, event.name) {
+            return true;
+        }
+        own += 1;
+    }
+    false
+}
 
 /// Every event that a kernel may record, put together by [`vocabulary!`](crate::vocabulary!).
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! Diagnostics of the recording itself. Only the library records these events: the first two if a
-//! vocabulary lists them, [`ClockStep`] always.
+//! Diagnostics of the recording itself. Only the library records these events, and every vocabulary
+//! has them; [`ClockStep`] is put in by whoever writes the trace.
 //!
 //! Losses need no events: `events_discarded` and `packet_seq_num` of the trace's packets give exact
 //! numbers and places.

@@ -268,9 +268,9 @@ fn sampling_starts_changes_and_stops() {
     recorder.stop(TRACE).unwrap();
     assert_eq!(told(), [0; 0]);
     let settings = [(); 3].map(|()| packet(recorder, TRACE, "names_0"));
-    // The anchor; then three records of two words of header and four of settings, of which a
-    // packet holds two.
-    assert_eq!(settings, [Some(0), Some(2 * 6), Some(6)]);
+    // The anchor; then three records of two words of header and four of settings, and the end's
+    // of two and fourteen.
+    assert_eq!(settings, [Some(0), Some(3 * 6), Some(16)]);
     recorder.finish(TRACE).unwrap();
 }
 

@@ -170,8 +170,8 @@ fn main(is_left: usize) {
     counters::check(&SCHEDULER.lock());
     recording::end();
     counters::print();
-    if let (due @ 1.., open) = sampling::counts() {
-        println!("demo: {due} samples were due, of which {open} are not taken");
+    if let (due @ 1.., missed, open) = sampling::counts() {
+        println!("demo: {due} samples were due, {missed} of them missed, {open} not taken at the end");
     }
     for (hart, counters) in ledger::LEDGER.harts.iter().enumerate() {
         let total: u64 = counters.iter().map(|counter| counter.load(Relaxed)).sum();

@@ -29,15 +29,17 @@ static ASKED: [AtomicU32; MAX_HARTS] = [const { AtomicU32::new(0) }; MAX_HARTS];
 
 /// Samples of all harts that were due so far.
 static DUE: AtomicU64 = AtomicU64::new(0);
-/// Those among them that a hart had not taken when the settings changed, or the session ended.
+/// Those among them that came too late: a later sample counts them as missed.
+static MISSED: AtomicU64 = AtomicU64::new(0);
+/// Those that a hart had not taken when the settings changed, or the session ended.
 static NEVER_TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// How many samples were due since boot, and how many of them other harts have asked for and nobody
-/// has taken.
-pub fn counts() -> (u64, u64) {
+/// How many samples were due since boot, how many of them a later one counts as missed, and how
+/// many other harts have asked for and nobody has taken.
+pub fn counts() -> (u64, u64, u64) {
     let asked = ASKED.iter().map(|asked| u64::from(asked.load(Relaxed)));
     let open = NEVER_TAKEN.load(Relaxed) + asked.sum::<u64>();
-    (DUE.load(Relaxed), open)
+    (DUE.load(Relaxed), MISSED.load(Relaxed), open)
 }
 
 /// Priority of the thread that keeps a hart for itself.
@@ -187,8 +189,10 @@ fn take(at: &Place, missed: u32) {
     let memory = Here { hart, running };
     // SAFETY: an interrupt's handler masks interrupts.
     let is_recorded = unsafe { Kymo::sample_masked(&SAMPLER, hart, &interrupted, &memory) };
-    // Its session has ended just now. If it has not, the trace counts what it loses.
-    if !is_recorded && !Kymo::is_on::<Sample>() {
+    // If its session has not ended just now, the trace counts what it loses.
+    if is_recorded || Kymo::is_on::<Sample>() {
+        MISSED.fetch_add(missed.into(), Relaxed);
+    } else {
         NEVER_TAKEN.fetch_add(u64::from(missed) + 1, Relaxed);
     }
 }

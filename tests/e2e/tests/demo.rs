@@ -584,10 +584,10 @@ fn events_say_in_which_task_without_switches() {
             let field = |name: &str| event.fields.get(name);
             let tid = || field("tid").and_then(Value::as_u64).unwrap();
             match event.name() {
-                "thread_name" | "thread_state" => {
-                    if field("name").and_then(Value::as_str) == Some("calls") {
-                        programs.insert(tid());
-                    }
+                "thread_name" | "thread_state"
+                    if field("name").and_then(Value::as_str) == Some("calls") =>
+                {
+                    programs.insert(tid());
                 }
                 "sys_enter" => calls += 1,
                 "event_stack" => {

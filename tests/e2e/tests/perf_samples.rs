@@ -47,7 +47,7 @@ fn due(received: &Received) -> (u64, u64) {
     let line = lines.find(|line| line.contains("samples were due"));
     let words = line.expect(&received.console).split(' ');
     let numbers: Vec<u64> = words.filter_map(|word| word.parse().ok()).collect();
-    (numbers[0], numbers[1])
+    (numbers[0], numbers[2])
 }
 
 /// Checks that each sample that was due is in the trace, or in a count there, but for those after

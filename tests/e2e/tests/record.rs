@@ -17,6 +17,7 @@ struct Seen {
     events: u64,
     markers: u64,
     names: u64,
+    ends: u64,
     lost: u64,
     /// By thread: number of markers, the last one's sequence number, and the count of missing
     /// numbers up to the last.
@@ -32,6 +33,11 @@ fn seen(trace: &Path, harts: usize) -> Vec<Seen> {
                 let field = |name: &str| event.fields.get(name).unwrap().as_u64().unwrap();
                 if event.name() == "thread_name" {
                     hart.names += 1;
+                    continue;
+                }
+                // The hart that powers off stops the session.
+                if event.name() == "kymo_session_end" {
+                    hart.ends += 1;
                     continue;
                 }
                 hart.events += 1;
@@ -94,7 +100,8 @@ fn account(name: &str, append: &str, more: &[&str]) -> (u64, u64) {
     let (written, lost) = seen.iter().fold((0, 0), |sum, hart| {
         (sum.0 + hart.events + hart.names, sum.1 + hart.lost)
     });
-    assert_eq!(events, written);
+    let ends: u64 = seen.iter().map(|hart| hart.ends).sum();
+    assert_eq!((events, ends), (written + 1, 1));
     assert_eq!(
         losses.values().map(|lost| lost.0).sum::<u64>(),
         lost,

@@ -288,7 +288,7 @@ fn every_sample_is_accounted_for() {
                 .split(' ')
                 .filter_map(|word| word.parse().ok())
                 .collect();
-            let (due, open) = (numbers[0], numbers[1]);
+            let (due, missed, open) = (numbers[0], numbers[1], numbers[2]);
             let totals = totals(&out);
             let what = format!("{} {driver}: {totals:?}, {line}", arch.name);
             assert_eq!(
@@ -296,6 +296,10 @@ fn every_sample_is_accounted_for() {
                 due,
                 "{what}"
             );
+            // The kernel and the host say the same.
+            if totals.lost == 0 {
+                assert_eq!(missed, totals.missed, "{what}");
+            }
             assert!(due >= wanted && totals.kept > due / 2, "{what}");
             assert!(totals.idle > due / 4, "{what}");
             // The flame graph's root is the samples kept, and what it leaves out is printed.

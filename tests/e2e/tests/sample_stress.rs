@@ -131,7 +131,7 @@ fn samples_between(arch: &Arch, words: &str, addresses: &Range<u64>) {
     let line = says.lines().find(|line| line.contains("samples were due"));
     let words = line.unwrap().split(' ');
     let numbers: Vec<u64> = words.filter_map(|word| word.parse().ok()).collect();
-    let (due, open) = (numbers[0], numbers[1]);
+    let (due, open) = (numbers[0], numbers[2]);
     let all = seen.samples + seen.missed + seen.samples_lost + open;
     assert_eq!(all, due, "{seen:?}, {open} open");
 

@@ -243,7 +243,7 @@ impl<P: Platform> Session<P> {
 
     /// Stops recording. Returns when no writer is inside of a record; the rings keep what they
     /// hold. The last record is a `kymo_session_end` with the totals of all channels, on the CPU
-    /// that calls, if the vocabulary has that event and it is on.
+    /// that calls, if that event is on.
     ///
     /// # Errors
     /// [`Error::NotRunning`] where it was stopped already, or another session has begun over the

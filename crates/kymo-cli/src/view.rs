@@ -9,24 +9,30 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context as _, anyhow};
-use kymo_ctf::TraceMap;
+use kymo_ctf::{Trace, TraceMap};
 use kymo_index::{Key, Options};
 use kymo_view::{Server, View};
 
 use crate::exit::{Code, Usage};
 use crate::input;
-use crate::select::{Anchors, Moment, begin};
+use crate::select::{Anchors, Moment, begin, moment};
+use crate::{output, summary};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
   kymo view trace
   kymo view trace --at 0.25
   kymo view trace --no-open --port 8000
+  kymo view trace --html trace.html --from 10ms --to +2ms
 
 The page is served on this machine only, at an address that nobody can guess; whoever knows it can
 read the trace. It needs no network. The first time, the trace is read once for an index, and what
 has been read can be looked at meanwhile. The index is kept in the cache ($XDG_CACHE_HOME/kymo, or
-~/.cache/kymo) and made anew when the trace changes.";
+~/.cache/kymo) and made anew when the trace changes.
+
+--html writes the page and what it shows to one file for others, who need no kymo for it. Beyond
+260,000 slices it has short ones as one with their number: choose less time by --from and --to. It
+has neither the fields of events nor the arrows nor the reports of other stretches of time.";
 
 /// Command line of `kymo view`.
 #[derive(clap::Args)]
@@ -44,13 +50,29 @@ pub struct Arguments {
     /// Only print the address, and open no browser.
     #[arg(long)]
     no_open: bool,
+    /// Write the page to this file instead, - for the standard output.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "at", "no_open"])]
+    html: Option<PathBuf>,
+    /// What --html has begins at this time, written as for --at.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = begin, requires = "html")]
+    from: Option<Moment>,
+    /// What --html has ends at this time; +5ms is 5 ms after --from.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = moment, requires = "html")]
+    to: Option<Moment>,
     /// Folder for the index instead of the cache.
     #[arg(long, value_name = "FOLDER")]
     index: Option<PathBuf>,
 }
 
-/// Serves the page until it is interrupted.
+/// Serves the page until it is interrupted, or writes it to a file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    let out = arguments
+        .html
+        .as_deref()
+        .and_then(|out| output::file(Some(out)));
+    if let Some(out) = out {
+        output::refuse_inside(out, &arguments.trace)?;
+    }
     let trace = input::of_one_clock(&arguments.trace)?;
     let map = trace.map();
     let folder = match &arguments.index {
@@ -60,6 +82,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let path = Key::of(&trace, &map)?.path_in(&folder);
     let is_new = !path.exists();
+    if arguments.html.is_some() {
+        return write(arguments, trace, map, &path, out);
+    }
     let at = arguments.at.map(|at| At::of(&map, at));
     let view = View::new(&title(&arguments.trace), trace, map);
     let server = Arc::new(Server::new(view, arguments.port)?);
@@ -89,6 +114,49 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let served = serving.join();
     served.map_err(|_| anyhow!("the server failed"))??;
     Ok(Code::Ok)
+}
+
+/// Writes the page to a file.
+fn write(
+    arguments: &Arguments,
+    trace: Trace,
+    map: TraceMap,
+    index: &Path,
+    out: Option<&Path>,
+) -> anyhow::Result<Code> {
+    let anchors = Anchors::of(&map, [arguments.from, arguments.to]);
+    let from = arguments.from.map(|moment| anchors.nanos(moment, None));
+    let to = arguments.to.map(|moment| anchors.nanos(moment, from));
+    if let (Some(from), Some(to)) = (from, to)
+        && to < from
+    {
+        return Err(Usage("--to is before --from; change one of them".to_owned()).into());
+    }
+    let view = View::new(&title(&arguments.trace), trace, map);
+    view.read(index, Options::default())?;
+    let file = view.file(from, to).map_err(|error| match error {
+        kymo_view::Error::Nothing if from.is_some() || to.is_some() => {
+            Usage("no event is between --from and --to".to_owned()).into()
+        }
+        error => anyhow!(error),
+    })?;
+    output::write(out, |out| out.write_all(&file.html))?;
+    let events = summary::count(file.events, "event", "events");
+    let size = summary::thousands(file.html.len() as u64 / 1024);
+    message!("kymo: a page of {events}, {size} KiB");
+    if !file.is_exact {
+        message!(
+            "kymo: these are too many slices to have each by itself; short ones in succession are \
+             one with their number. Choose less time by --from and --to"
+        );
+    }
+    match view.damage().first() {
+        Some(sentence) => {
+            message!("kymo: {}: {sentence}", arguments.trace.display());
+            Ok(Code::BadInput)
+        }
+        None => Ok(Code::Ok),
+    }
 }
 
 /// Where the page opens.

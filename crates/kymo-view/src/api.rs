@@ -4,6 +4,7 @@
 //! to 2^53, which is 104 days.
 
 mod arrows;
+mod file;
 mod find;
 mod place;
 mod worst;
@@ -20,6 +21,7 @@ use kymo_index::{Content, Growing, Index, Options, RowId, RowKind, Run};
 use kymo_timeline::TrackKind;
 use serde::Serialize;
 
+pub use self::file::File;
 use self::worst::Worst;
 use crate::http::Answer;
 
@@ -201,8 +203,20 @@ impl View {
 
     fn shown(&self) -> Result<String, Refused> {
         let index = self.index()?;
-        let (registry, span) = (index.registry(), index.span());
-        let begin = first(&index);
+        let span = index.span();
+        json(&Shown {
+            span_ns: self.length(&index),
+            read_ns: span.end.saturating_sub(span.start),
+            is_whole: index.is_whole(),
+            ..self.shown_of(&index, &span, index.events())
+        })
+    }
+
+    /// A stretch of time, which has so many events, as if it were all.
+    fn shown_of<'v>(&'v self, index: &'v Index, time: &Range<u64>, events: u64) -> Shown<'v> {
+        let registry = index.registry();
+        let begin = index.origin() + i128::from(time.start);
+        let length = time.end.saturating_sub(time.start);
         let tracks = registry.tracks().map(|(id, track)| {
             let (kind, pid, tid) = match track.kind {
                 TrackKind::Group => ("group", None, None),
@@ -231,12 +245,12 @@ impl View {
             ShownRow { track, kind, depth }
         });
         let names = registry.names().iter();
-        json(&Shown {
+        Shown {
             title: &self.title,
-            events: index.events(),
-            span_ns: self.length(&index),
-            read_ns: span.end.saturating_sub(span.start),
-            is_whole: index.is_whole(),
+            events,
+            span_ns: length,
+            read_ns: length,
+            is_whole: true,
             begin_ns: begin.to_string(),
             since_begin_ns: i64::try_from(begin - self.begin(begin)).unwrap_or(0),
             damage: index.damage(&self.map),
@@ -245,7 +259,7 @@ impl View {
             names: names
                 .map(|name| (&*name.category, &*name.text, name.number))
                 .collect(),
-        })
+        }
     }
 
     /// Rows in a stretch of time, for drawing. Words of 32 bits, little-endian: whether the window

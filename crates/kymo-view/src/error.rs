@@ -17,6 +17,12 @@ pub enum Error {
     /// The machine has no random bytes.
     #[error("there are no random bytes for the address: {0}")]
     Random(String),
+    /// What the page shows cannot be put into a file.
+    #[error("the page cannot be made: {0}")]
+    Pack(io::Error),
+    /// Nothing can be shown.
+    #[error("there is no event in this time")]
+    Nothing,
     /// Something about the index.
     #[error(transparent)]
     Index(#[from] kymo_index::Error),

@@ -9,6 +9,7 @@
 //!   `api/arrows`: who woke its thread, and whom that woke.
 //! - `api/report`: the report of a stretch of time and its worst cases; `api/diff`: two stretches
 //!   compared.
+//! - [`View::file`] is the page as one file, which needs no server.
 //! - A request for anything else, with another host name, without the token or from another site is
 //!   refused in one line.
 //!
@@ -37,6 +38,6 @@ mod http;
 mod page;
 mod server;
 
-pub use api::View;
+pub use api::{File, View};
 pub use error::Error;
 pub use server::Server;

@@ -1,26 +1,39 @@
 //! The files of the page, which are part of the program.
 
-/// Type and text of a file.
+/// Type and text of a file of the page that a server shows.
 pub(crate) fn file(path: &str) -> Option<(&'static str, &'static str)> {
-    const SCRIPT: &str = "text/javascript; charset=utf-8";
-    Some(match path {
-        "" => ("text/html; charset=utf-8", include_str!("page/index.html")),
-        "style.css" => ("text/css; charset=utf-8", include_str!("page/style.css")),
-        "address.js" => (SCRIPT, include_str!("page/address.js")),
-        "arrows.js" => (SCRIPT, include_str!("page/arrows.js")),
-        "compare.js" => (SCRIPT, include_str!("page/compare.js")),
-        "element.js" => (SCRIPT, include_str!("page/element.js")),
-        "keys.js" => (SCRIPT, include_str!("page/keys.js")),
-        "marks.js" => (SCRIPT, include_str!("page/marks.js")),
-        "listed.js" => (SCRIPT, include_str!("page/listed.js")),
-        "main.js" => (SCRIPT, include_str!("page/main.js")),
-        "growing.js" => (SCRIPT, include_str!("page/growing.js")),
-        "server.js" => (SCRIPT, include_str!("page/server.js")),
-        "tracks.js" => (SCRIPT, include_str!("page/tracks.js")),
-        "draw.js" => (SCRIPT, include_str!("page/draw.js")),
-        "time.js" => (SCRIPT, include_str!("page/time.js")),
-        "panel.js" => (SCRIPT, include_str!("page/panel.js")),
-        "report.js" => (SCRIPT, include_str!("page/report.js")),
-        _ => return None,
-    })
+    match path {
+        "" => Some(("text/html; charset=utf-8", HTML)),
+        "style.css" => Some(("text/css; charset=utf-8", STYLE)),
+        _ => {
+            let mut scripts = SCRIPTS.iter();
+            let (_, text) = scripts.find(|(name, _)| *name == path)?;
+            Some(("text/javascript; charset=utf-8", text))
+        }
+    }
 }
+
+pub(crate) const HTML: &str = include_str!("page/index.html");
+pub(crate) const STYLE: &str = include_str!("page/style.css");
+/// Takes the place of `server.js` in a page that is a file.
+pub(crate) const FILE: &str = include_str!("page/file.js");
+
+/// The modules, of which `main.js` uses the others.
+pub(crate) const SCRIPTS: [(&str, &str); 16] = [
+    ("address.js", include_str!("page/address.js")),
+    ("arrows.js", include_str!("page/arrows.js")),
+    ("compare.js", include_str!("page/compare.js")),
+    ("element.js", include_str!("page/element.js")),
+    ("keys.js", include_str!("page/keys.js")),
+    ("layout.js", include_str!("page/layout.js")),
+    ("marks.js", include_str!("page/marks.js")),
+    ("listed.js", include_str!("page/listed.js")),
+    ("main.js", include_str!("page/main.js")),
+    ("growing.js", include_str!("page/growing.js")),
+    ("server.js", include_str!("page/server.js")),
+    ("tracks.js", include_str!("page/tracks.js")),
+    ("draw.js", include_str!("page/draw.js")),
+    ("time.js", include_str!("page/time.js")),
+    ("panel.js", include_str!("page/panel.js")),
+    ("report.js", include_str!("page/report.js")),
+];

@@ -66,9 +66,10 @@ impl Browser {
         ))
     }
 
-    /// The value of a JavaScript expression in the page.
+    /// The value of a JavaScript expression in the page, or what it promises.
     pub(crate) fn value(&mut self, expression: &str) -> Result<Value> {
-        let argument = json!({ "expression": expression, "returnByValue": true });
+        let argument =
+            json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let answer = self.call("Runtime.evaluate", argument)?;
         if let Some(exception) = answer.get("exceptionDetails") {
             bail!("{expression}: {exception}");

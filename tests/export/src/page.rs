@@ -2,6 +2,7 @@
 
 mod compare;
 mod damaged;
+mod file;
 mod listed;
 mod marks;
 mod tracks;
@@ -87,6 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     worst::are_one_click_away(&mut browser, &address, &report)?;
     compare::stretches(&mut browser, arguments, &address, &trace)?;
     listed::by_keys_alone(&mut browser, &address)?;
+    file::shows_the_same(&mut browser, arguments, &address, &trace)?;
     damaged::is_said(&mut browser, arguments, &trace)?;
     marks::open_at_a_time(&mut browser, arguments, &trace)?;
     drop(browser);

@@ -144,3 +144,57 @@ fn what_cannot_be_shown_is_said_in_a_sentence() {
     );
     std::fs::remove_dir_all(&index).unwrap();
 }
+
+#[test]
+fn a_page_is_one_file_that_asks_nobody() {
+    let mut made = machine("view-html", 10, 4);
+    let trace = made.finish().to_owned();
+    let index = std::env::temp_dir().join(format!("kymo-view-html-{}", std::process::id()));
+    let index_name = index.to_str().unwrap();
+    let page = |more: &[&str]| {
+        let mut arguments = vec!["view", "--index", index_name, "--html"];
+        arguments.extend(more);
+        kymo(&arguments, &trace)
+    };
+    let output = page(&["-"]);
+    assert_eq!(output.status.code(), Some(0));
+    let html = String::from_utf8(output.stdout).unwrap();
+    assert!(html.starts_with("<!doctype html>"), "{html}");
+    assert!(html.trim_end().ends_with("</html>"));
+    // What could make a browser ask for something.
+    for word in ["http:", "https:", "src=", "href=\"style", "@import", "url("] {
+        assert!(!html.contains(word), "{word}");
+    }
+    assert!(html.contains("default-src 'none'"));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.starts_with("kymo: a page of "), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+
+    // A part of it is smaller.
+    let file = index.join("page.html");
+    let name = file.to_str().unwrap();
+    let output = page(&[name, "--from", "0.1", "--to", "+10ms"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(std::fs::read(&file).unwrap().len() < html.len());
+
+    std::fs::remove_file(&file).unwrap();
+    let inside = trace.join("page.html");
+    for (refused, code, why) in [
+        (&[name, "--from", "1h"][..], 2, "expected a time"),
+        (&[name, "--from", "9999"], 2, "no event is between"),
+        (
+            &[name, "--from", "0.2", "--to", "0.1"],
+            2,
+            "--to is before --from",
+        ),
+        (&[name, "--port", "80"], 2, "cannot be used with"),
+        (&[inside.to_str().unwrap()], 2, "inside the input trace"),
+    ] {
+        let output = page(refused);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{refused:?}: {said}");
+        assert!(said.contains(why), "{refused:?}: {said}");
+        assert!(!file.exists() && !inside.exists(), "{refused:?}");
+    }
+    std::fs::remove_dir_all(&index).unwrap();
+}

@@ -49,7 +49,7 @@ function worst(cases, go) {
  */
 export function show(panel, time, report, go) {
   const length = time === null ? report.end_ns - report.begin_ns : time.to - time.from;
-  const what = time === null ? "The whole trace" : `${moment(time.from)} to ${moment(time.to)}`;
+  const what = time === null ? "All of it" : `${moment(time.from)} to ${moment(time.to)}`;
   /** @type {Node[]} */
   const parts = [element("h2", `${what}: ${duration(length)}, ${report.events.toLocaleString("en")} events, ${lost(report.losses)}`)];
   for (const sentence of report.damage.slice(0, MOST)) parts.push(element("p", `Damaged: ${sentence}.`));

@@ -16,9 +16,8 @@
  *   rows: Map<number, Uint32Array> }} Window
  */
 
-/** Words of an entry of a window, and into how many steps a column is divided. */
-export const WORDS = 5;
-export const STEPS = 16;
+import { STEPS, WORDS } from "./layout.js";
+export { STEPS, WORDS };
 
 /** The status of answers before anything has been read. */
 const NOTHING_YET = 503;

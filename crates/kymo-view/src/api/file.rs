@@ -1,0 +1,268 @@
+//! The page as one file, with what it shows.
+
+use std::io::Write;
+use std::ops::Range;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use kymo_analysis::Report;
+use kymo_index::{Content, Index, RowId, Run, Values};
+use serde::Serialize;
+
+use super::worst::{Reported, Worst};
+use super::{COLUMNS, Shown, View};
+use crate::{Error, page};
+
+/// Most entries of a file, which take about 5 MB.
+const MOST: usize = 1 << 18;
+/// The shortest stretch of time that is taken apart further, in nanoseconds.
+const SHORTEST: u64 = 1_000;
+
+/// The page as one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// What it contains.
+    pub html: Vec<u8>,
+    /// Number of events in its stretch of time.
+    pub events: u64,
+    /// Whether it has each slice by itself. If not, there are too many, and short ones in succession
+    /// are one with their number.
+    pub is_exact: bool,
+}
+
+/// What the file says before its entries.
+#[derive(Serialize)]
+struct Head<'v> {
+    trace: Shown<'v>,
+    report: Reported,
+    is_exact: bool,
+    rows: Vec<Stored>,
+}
+
+/// A row's kind, and the number of its entries.
+#[derive(Serialize)]
+struct Stored {
+    kind: &'static str,
+    length: usize,
+}
+
+impl View {
+    /// The page with what it shows of a stretch of time: one file that needs neither this program
+    /// nor a network. `from` and `to` are in nanoseconds from the clock's origin; `None` is
+    /// the first or the last event. The trace must have been [read](View::read).
+    ///
+    /// # Errors
+    /// [`Error::Index`] if the index cannot be read, and [`Error::Nothing`] if there is no event in
+    /// this time.
+    pub fn file(&self, from: Option<i128>, to: Option<i128>) -> Result<File, Error> {
+        let index = self.index().map_err(|_| Error::Nothing)?;
+        let span = index.span();
+        let place = |nanos: i128| u64::try_from((nanos - index.origin()).max(0)).ok();
+        let begin = from.and_then(place).unwrap_or(0).max(span.start);
+        let end = to.and_then(place).unwrap_or(u64::MAX);
+        let time = begin..end.min(span.end.saturating_sub(1));
+        if time.start > time.end {
+            return Err(Error::Nothing);
+        }
+        let since = i128::from(time.start);
+        let mut worst = Worst::new(index.origin() + since);
+        let report: Report = self.analysed(&index, time.clone(), |analysis| worst.take(analysis));
+        if report.events == 0 {
+            return Err(Error::Nothing);
+        }
+        let events = report.events;
+        let (rows, is_exact) = self.entries(&index, &time)?;
+        let head = Head {
+            trace: self.shown_of(&index, &time, events),
+            report: worst.of(report),
+            is_exact,
+            rows: rows.iter().map(stored).collect(),
+        };
+        let packed = pack(&head, &rows, time.start).map_err(Error::Pack)?;
+        Ok(File {
+            html: page(&packed).into_bytes(),
+            events,
+            is_exact,
+        })
+    }
+
+    /// What all rows have, and whether that is each slice by itself.
+    fn entries(&self, index: &Index, time: &Range<u64>) -> Result<(Vec<Content>, bool), Error> {
+        let number = RowId::try_from(index.registry().rows().len()).unwrap_or(RowId::MAX);
+        let rows: Vec<RowId> = (0..number).collect();
+        let mut all: Vec<Content> = Vec::new();
+        // Stretches that are not yet taken, the next one last.
+        let mut open = vec![time.clone()];
+        while let Some(part) = open.pop() {
+            let length = part.end.saturating_sub(part.start);
+            let columns = u32::try_from(length).unwrap_or(u32::MAX);
+            let window = index.window(&self.map, &rows, part.clone(), columns)?;
+            if !window.is_exact && length > SHORTEST {
+                let middle = part.start + length / 2;
+                open.extend([middle..part.end, part.start..middle]);
+                continue;
+            }
+            if all.is_empty() {
+                all = window.rows;
+            } else {
+                all.iter_mut().zip(&window.rows).for_each(append);
+            }
+            if !window.is_exact || count(&all) > MOST {
+                return Ok((self.coarse(index, &rows, time)?, false));
+            }
+        }
+        Ok((all, true))
+    }
+
+    /// What rows have at the finest zoom at which it is not too much.
+    fn coarse(
+        &self,
+        index: &Index,
+        rows: &[RowId],
+        time: &Range<u64>,
+    ) -> Result<Vec<Content>, Error> {
+        let mut columns = COLUMNS;
+        loop {
+            let window = index.window(&self.map, rows, time.clone(), columns)?;
+            if count(&window.rows) <= MOST || columns == 1 {
+                return Ok(window.rows);
+            }
+            columns /= 2;
+        }
+    }
+}
+
+/// Appends what a row has in the following stretch of time. What reaches over the border is in both.
+fn append((row, next): (&mut Content, &Content)) {
+    match (row, next) {
+        (Content::Runs(all), Content::Runs(next)) => {
+            for run in next {
+                match all.last_mut() {
+                    Some(last) if last.is_cut_behind && run.is_cut_before => {
+                        *last = Run {
+                            is_cut_before: last.is_cut_before,
+                            begin: last.begin,
+                            ..*run
+                        };
+                    }
+                    // Points and slices that only end or begin there come after it.
+                    Some(last) if (last.begin, last.name) == (run.begin, run.name) => {
+                        last.end = last.end.max(run.end);
+                    }
+                    Some(last) if run.begin < last.begin => {}
+                    _ => all.push(*run),
+                }
+            }
+        }
+        (Content::Values(all), Content::Values(next)) => {
+            let last = all.last().map(|last| last.begin);
+            all.extend(next.iter().filter(|value| last < Some(value.begin)));
+        }
+        // A row without entries so far does not tell its kind.
+        (row, next) if length_of(row) == 0 => *row = next.clone(),
+        _ => {}
+    }
+}
+
+/// Entries of all rows.
+fn count(rows: &[Content]) -> usize {
+    rows.iter().map(length_of).sum()
+}
+
+fn length_of(row: &Content) -> usize {
+    match row {
+        Content::Runs(runs) => runs.len(),
+        Content::Values(values) => values.len(),
+    }
+}
+
+fn stored(row: &Content) -> Stored {
+    let kind = match row {
+        Content::Runs(_) => "runs",
+        Content::Values(_) => "values",
+    };
+    let length = length_of(row);
+    Stored { kind, length }
+}
+
+/// What `page/file.js` reads. Times count from `begin`.
+fn pack(head: &Head<'_>, rows: &[Content], begin: u64) -> std::io::Result<Vec<u8>> {
+    let text = serde_json::to_vec(head)?;
+    let mut out = GzEncoder::new(Vec::new(), Compression::default());
+    let length = u32::try_from(text.len()).map_err(std::io::Error::other)?;
+    out.write_all(&u64::from(length).to_le_bytes())?;
+    out.write_all(&text)?;
+    out.write_all(&[b' '; 7][..text.len().next_multiple_of(8) - text.len()])?;
+    let mut put = |numbers: &[f64]| {
+        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
+        out.write_all(&bytes.collect::<Vec<u8>>())
+    };
+    let since = |at: u64| at as f64 - begin as f64;
+    for row in rows {
+        match row {
+            Content::Runs(runs) => {
+                for run in runs {
+                    let is_cut = run.is_cut_before || run.is_cut_behind;
+                    put(&[
+                        since(run.begin),
+                        since(run.end),
+                        f64::from(run.name),
+                        run.count as f64,
+                        run.busy as f64,
+                        run.longest as f64,
+                        f64::from(u8::from(is_cut)),
+                    ])?;
+                }
+            }
+            Content::Values(values) => {
+                for Values {
+                    begin,
+                    end,
+                    min,
+                    max,
+                    last,
+                    ..
+                } in values
+                {
+                    let numbers = [*min, *max, *last].map(|number| number as f64);
+                    put(&[since(*begin), since(*end)])?;
+                    put(&numbers)?;
+                }
+            }
+        }
+    }
+    out.finish()
+}
+
+/// The page with this in it. Nothing in it is asked for elsewhere, which its policy also
+/// forbids; its modules are addresses of data, because files cannot import files.
+fn page(packed: &[u8]) -> String {
+    const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+                          script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:\">";
+    let modules = page::SCRIPTS.iter().map(|(name, text)| {
+        let text = if *name == "server.js" {
+            page::FILE
+        } else {
+            text
+        };
+        // A module that is data has no place from which others could be found.
+        let text = text.replace("from \"./", "from \"kymo/");
+        let data = format!("data:text/javascript;base64,{}", STANDARD.encode(text));
+        (format!("kymo/{name}"), serde_json::Value::from(data))
+    });
+    let modules: serde_json::Map<String, serde_json::Value> = modules.collect();
+    let map = serde_json::json!({ "imports": modules });
+    let style = format!("<style>\n{}</style>", page::STYLE);
+    let script = format!("{POLICY}\n<script type=\"importmap\">{map}</script>");
+    let html = page::HTML
+        .replace("<link rel=\"stylesheet\" href=\"style.css\">", &style)
+        .replace("<script type=\"module\" src=\"main.js\"></script>", &script);
+    let trace = STANDARD.encode(packed);
+    let end = format!(
+        "<script id=\"trace\" type=\"application/octet-stream\">{trace}</script>\n\
+         <script type=\"module\">import \"kymo/main.js\";</script>\n</html>"
+    );
+    html.replace("</html>", &end)
+}

@@ -171,7 +171,9 @@ fn main(is_left: usize) {
     recording::end();
     counters::print();
     if let (due @ 1.., missed, open) = sampling::counts() {
-        println!("demo: {due} samples were due, {missed} of them missed, {open} not taken at the end");
+        println!(
+            "demo: {due} samples were due, {missed} of them missed, {open} not taken at the end"
+        );
     }
     for (hart, counters) in ledger::LEDGER.harts.iter().enumerate() {
         let total: u64 = counters.iter().map(|counter| counter.load(Relaxed)).sum();

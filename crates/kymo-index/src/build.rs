@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use kymo_ctf::{Consequence, ItemRef, Problem, TraceMap};
@@ -11,13 +12,26 @@ use crate::code;
 use crate::collector::Collector;
 use crate::error::Error;
 use crate::file::{Blocks, Chunk, Place, Table, Writer, to_bytes};
-use crate::index::{Index, Kept};
+use crate::index::Index;
+use crate::kept::Kept;
 use crate::key::Key;
 use crate::part::Part;
 use crate::registry::Registry;
 
-/// How many parts of a level one of the next level stands for.
-pub(crate) const FANOUT: usize = 4;
+/// For how many chunks a part of a level stands: four at first, then eight times as many, as little
+/// can be merged at first, and then four times as many for each level.
+pub(crate) fn chunks_in(level: usize) -> usize {
+    const FIRST: usize = 4;
+    const SECOND: usize = 8 * FIRST;
+    match level.checked_sub(1) {
+        None => FIRST,
+        Some(more) => {
+            let more = u32::try_from(more).unwrap_or(u32::MAX);
+            SECOND.saturating_mul(4_usize.saturating_pow(more))
+        }
+    }
+}
+
 /// An unfinished file to which nothing was written for so long belongs to nobody.
 const LEFT: Duration = Duration::from_secs(3_600);
 
@@ -35,7 +49,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            chunk_events: 1 << 18,
+            chunk_events: 1 << 16,
         }
     }
 }
@@ -45,12 +59,35 @@ impl Default for Options {
 struct Pyramid {
     writer: Writer,
     levels: Vec<Vec<Place>>,
-    /// Those of each level for which no part of the next one stands yet, as one.
+    /// The chunks for which no part of the first level stands yet, as one.
+    chunks: (usize, Part),
+    /// The parts of each level for which no part of the next one stands yet, as one.
     pending: Vec<(usize, Part)>,
     bytes: Vec<u8>,
 }
 
 impl Pyramid {
+    /// Adds the next chunk. Whether parts stand for all chunks so far.
+    fn add_chunk(&mut self, part: Part) -> Result<bool, Error> {
+        let (count, pending) = &mut self.chunks;
+        match *count {
+            0 => *pending = part,
+            _ => pending.append(&part),
+        }
+        *count += 1;
+        let is_full = *count == chunks_in(0);
+        if is_full {
+            self.close_chunks()?;
+        }
+        Ok(is_full)
+    }
+
+    /// Adds a part of the first level for the chunks that wait.
+    fn close_chunks(&mut self) -> Result<(), Error> {
+        let (_, part) = std::mem::take(&mut self.chunks);
+        self.add(0, part.reduced(part.resolution()))
+    }
+
     /// Adds the next part of a level, reduced to this level's resolution.
     fn add(&mut self, level: usize, part: Part) -> Result<(), Error> {
         self.bytes.clear();
@@ -73,9 +110,9 @@ impl Pyramid {
             _ => pending.append(&part),
         }
         *count += 1;
-        match *count {
-            FANOUT => self.close(level),
-            _ => Ok(()),
+        match *count == chunks_in(level + 1) / chunks_in(level) {
+            true => self.close(level),
+            false => Ok(()),
         }
     }
 
@@ -91,6 +128,9 @@ impl Pyramid {
 
     /// Parts for the rest of each level, up to the level that has only one.
     fn finish(&mut self) -> Result<(), Error> {
+        if self.chunks.0 > 0 {
+            self.close_chunks()?;
+        }
         let mut level = 0;
         while self.levels.get(level).is_some_and(|parts| parts.len() > 1) {
             if self.pending.get(level).is_some_and(|(count, _)| *count > 0) {
@@ -113,7 +153,7 @@ pub struct Growing<'b> {
     origin: i128,
     end: u64,
     events: u64,
-    kept: &'b Kept,
+    kept: &'b Arc<Kept>,
 }
 
 impl Growing<'_> {
@@ -138,11 +178,12 @@ impl Growing<'_> {
             damage: self.damage.to_vec(),
         };
         let blocks = Blocks::of(self.path)?;
-        Ok(Index::new(blocks, table, false, Kept::clone(self.kept)))
+        Ok(Index::new(blocks, table, false, Arc::clone(self.kept)))
     }
 }
 
-/// Makes the index of a trace in a file. `look` is called after each chunk.
+/// Makes the index of a trace in a file. `look` is called whenever the pyramid has
+/// all that was read.
 ///
 /// The file gets its name when it is finished: one that another process makes meanwhile is
 /// overwritten by this one, or this one by that one; both are the same.
@@ -209,13 +250,14 @@ fn write(
     options: Options,
     mut look: impl FnMut(&mut Growing<'_>),
 ) -> Result<(), Error> {
-    let kept = Kept::default();
+    let kept = Arc::default();
     let mut reader = map.read();
     let canvas: Collector<Registry> = Collector::default();
     let mut timeline = Timeline::new(reader.begin_nanos(), canvas);
     let mut pyramid = Pyramid {
         writer: Writer::create(path, key)?,
         levels: Vec::new(),
+        chunks: (0, Part::default()),
         pending: Vec::new(),
         bytes: Vec::new(),
     };
@@ -236,24 +278,25 @@ fn write(
                     true => timeline.canvas_mut().begin_at(at),
                     false => {
                         let part = timeline.canvas_mut().cut(at);
-                        pyramid.add(0, part.reduced(part.resolution()))?;
-                        look(&mut Growing {
-                            path,
-                            pyramid: &mut pyramid,
-                            chunks: &chunks,
-                            registry: &timeline.canvas().numbers,
-                            damage: &damage,
-                            origin: timeline.origin().unwrap_or(0),
-                            end: at,
-                            events,
-                            kept: &kept,
-                        });
+                        if pyramid.add_chunk(part)? {
+                            look(&mut Growing {
+                                path,
+                                pyramid: &mut pyramid,
+                                chunks: &chunks,
+                                registry: &timeline.canvas().numbers,
+                                damage: &damage,
+                                origin: timeline.origin().unwrap_or(0),
+                                end: at,
+                                events,
+                                kept: &kept,
+                            });
+                        }
                     }
                 }
                 chunks.push(Chunk {
                     begin: at,
                     events: 0,
-                    checkpoint: pyramid.writer.block(&to_bytes(&timeline)?)?,
+                    checkpoint: pyramid.writer.packed(&to_bytes(&timeline)?)?,
                 });
             }
             events += 1;
@@ -268,7 +311,7 @@ fn write(
     let end = last.map_or(0, |last| last.saturating_add(1));
     let (mut canvas, origin) = timeline.finish().map_err(Error::Draw)?;
     let part = canvas.cut(end);
-    pyramid.add(0, part.reduced(part.resolution()))?;
+    pyramid.add_chunk(part)?;
     pyramid.finish()?;
     pyramid.writer.finish(&Table {
         origin,

@@ -51,13 +51,7 @@ pub(crate) struct Part {
 impl Part {
     /// What is shorter than this, in nanoseconds, may be merged in a part of the pyramid.
     pub(crate) fn resolution(&self) -> u64 {
-        self.end.saturating_sub(self.begin) / RESOLUTION
-    }
-
-    /// What a row has.
-    pub(crate) fn row(&self, row: RowId) -> Option<&Content> {
-        let place = self.rows.binary_search_by_key(&row, |(id, _)| *id).ok()?;
-        self.rows.get(place).map(|(_, content)| content)
+        resolution(self.begin, self.end)
     }
 
     pub(crate) fn reduced(&self, resolution: u64) -> Part {
@@ -85,6 +79,11 @@ impl Part {
             }
         }
     }
+}
+
+/// The step of a part of the pyramid between these times.
+pub(crate) fn resolution(begin: u64, end: u64) -> u64 {
+    end.saturating_sub(begin) / RESOLUTION
 }
 
 /// Into how many steps a part of the pyramid divides its time.

@@ -1,5 +1,7 @@
 //! What stands for the slices and values of a row where there is no room for each.
 
+use std::ops::Range;
+
 use crate::registry::NameId;
 
 /// A slice, or several in succession.
@@ -61,8 +63,22 @@ pub struct Values {
     pub last: i64,
 }
 
+/// Where something is, compared with a stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It has nothing to say there.
+    Outside,
+    /// It ends before; the last one of these says what is there.
+    Before,
+    /// It reaches into it.
+    Inside,
+}
+
 /// The rows' parts that can be reduced.
 pub(crate) trait Reduce: Copy {
+    /// Where it is, compared with a stretch of time.
+    fn place(&self, time: &Range<u64>) -> Place;
+
     /// This one and the next one as one, if that is not longer than `resolution`.
     fn merged(&self, next: &Self, resolution: u64) -> Option<Self>;
 
@@ -72,6 +88,13 @@ pub(crate) trait Reduce: Copy {
 }
 
 impl Reduce for Run {
+    fn place(&self, time: &Range<u64>) -> Place {
+        match self.begin < time.end && self.end >= time.start {
+            true => Place::Inside,
+            false => Place::Outside,
+        }
+    }
+
     fn merged(&self, next: &Run, resolution: u64) -> Option<Run> {
         // A cut slice stands alone: what follows on the other side of the cut belongs to it.
         let is_short = next.end.saturating_sub(self.begin) <= resolution;
@@ -101,6 +124,14 @@ impl Reduce for Run {
 }
 
 impl Reduce for Values {
+    fn place(&self, time: &Range<u64>) -> Place {
+        match (self.begin < time.end, self.end < time.start) {
+            (false, _) => Place::Outside,
+            (true, true) => Place::Before,
+            (true, false) => Place::Inside,
+        }
+    }
+
     fn merged(&self, next: &Values, resolution: u64) -> Option<Values> {
         (next.end.saturating_sub(self.begin) <= resolution).then(|| self.with(next))
     }
@@ -140,15 +171,20 @@ impl Values {
 pub(crate) fn reduced<R: Reduce>(all: impl IntoIterator<Item = R>, resolution: u64) -> Vec<R> {
     let mut few: Vec<R> = Vec::new();
     for next in all {
-        match few.last_mut() {
-            Some(last) => match last.merged(&next, resolution) {
-                Some(both) => *last = both,
-                None => few.push(next),
-            },
-            None => few.push(next),
-        }
+        push(&mut few, next, resolution);
     }
     few
+}
+
+/// Adds the next one: to the last one, as far as `resolution` nanoseconds reach.
+pub(crate) fn push<R: Reduce>(few: &mut Vec<R>, next: R, resolution: u64) {
+    if let Some(last) = few.last_mut()
+        && let Some(both) = last.merged(&next, resolution)
+    {
+        *last = both;
+        return;
+    }
+    few.push(next);
 }
 
 /// Adds a part behind what is there.

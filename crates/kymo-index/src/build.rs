@@ -10,6 +10,7 @@ use kymo_timeline::Timeline;
 
 use crate::code;
 use crate::collector::Collector;
+use crate::drawn::merged;
 use crate::error::Error;
 use crate::file::{Blocks, Chunk, Place, Table, Writer, to_bytes};
 use crate::index::Index;
@@ -59,37 +60,41 @@ impl Default for Options {
 struct Pyramid {
     writer: Writer,
     levels: Vec<Vec<Place>>,
-    /// The chunks for which no part of the first level stands yet, as one.
-    chunks: (usize, Part),
-    /// The parts of each level for which no part of the next one stands yet, as one.
-    pending: Vec<(usize, Part)>,
+    /// The chunks, and behind them the parts of each level, for which no part of the next level
+    /// stands yet.
+    waiting: Vec<Vec<Part>>,
     bytes: Vec<u8>,
 }
 
 impl Pyramid {
     /// Adds the next chunk. Whether parts stand for all chunks so far.
     fn add_chunk(&mut self, part: Part) -> Result<bool, Error> {
-        let (count, pending) = &mut self.chunks;
-        match *count {
-            0 => *pending = part,
-            _ => pending.append(&part),
-        }
-        *count += 1;
-        let is_full = *count == chunks_in(0);
-        if is_full {
-            self.close_chunks()?;
-        }
-        Ok(is_full)
+        self.wait(0, part)?;
+        Ok(self.waiting.first().is_none_or(Vec::is_empty))
     }
 
-    /// Adds a part of the first level for the chunks that wait.
-    fn close_chunks(&mut self) -> Result<(), Error> {
-        let (_, part) = std::mem::take(&mut self.chunks);
-        self.add(0, part.reduced(part.resolution()))
+    /// Adds the next part to those that wait for one of this level.
+    fn wait(&mut self, level: usize, part: Part) -> Result<(), Error> {
+        if self.waiting.len() <= level {
+            self.waiting.resize_with(level + 1, Vec::new);
+        }
+        let Some(waiting) = self.waiting.get_mut(level) else {
+            return Ok(());
+        };
+        waiting.push(part);
+        let below = level.checked_sub(1).map_or(1, chunks_in);
+        match waiting.len() == chunks_in(level) / below {
+            true => self.close(level),
+            false => Ok(()),
+        }
     }
 
-    /// Adds the next part of a level, reduced to this level's resolution.
-    fn add(&mut self, level: usize, part: Part) -> Result<(), Error> {
+    /// Adds a part of this level for those that wait.
+    fn close(&mut self, level: usize) -> Result<(), Error> {
+        let waiting = self.waiting.get_mut(level).map(std::mem::take);
+        let Some(part) = waiting.and_then(|parts| merged(&parts)) else {
+            return Ok(());
+        };
         self.bytes.clear();
         code::write(&part, &mut self.bytes);
         let place = self.writer.block(&self.bytes)?;
@@ -99,43 +104,19 @@ impl Pyramid {
         if let Some(places) = self.levels.get_mut(level) {
             places.push(place);
         }
-        if self.pending.len() <= level {
-            self.pending.resize(level + 1, (0, Part::default()));
-        }
-        let Some((count, pending)) = self.pending.get_mut(level) else {
-            return Ok(());
-        };
-        match *count {
-            0 => *pending = part,
-            _ => pending.append(&part),
-        }
-        *count += 1;
-        match *count == chunks_in(level + 1) / chunks_in(level) {
-            true => self.close(level),
-            false => Ok(()),
-        }
-    }
-
-    /// Adds a part of the next level for those that wait.
-    fn close(&mut self, level: usize) -> Result<(), Error> {
-        let Some(waiting) = self.pending.get_mut(level) else {
-            return Ok(());
-        };
-        let (_, part) = std::mem::take(waiting);
-        let resolution = part.resolution();
-        self.add(level + 1, part.reduced(resolution))
+        self.wait(level + 1, part)
     }
 
     /// Parts for the rest of each level, up to the level that has only one.
     fn finish(&mut self) -> Result<(), Error> {
-        if self.chunks.0 > 0 {
-            self.close_chunks()?;
-        }
-        let mut level = 0;
-        while self.levels.get(level).is_some_and(|parts| parts.len() > 1) {
-            if self.pending.get(level).is_some_and(|(count, _)| *count > 0) {
-                self.close(level)?;
-            }
+        self.close(0)?;
+        let mut level = 1;
+        while self
+            .levels
+            .get(level - 1)
+            .is_some_and(|parts| parts.len() > 1)
+        {
+            self.close(level)?;
             level += 1;
         }
         Ok(())
@@ -257,8 +238,7 @@ fn write(
     let mut pyramid = Pyramid {
         writer: Writer::create(path, key)?,
         levels: Vec::new(),
-        chunks: (0, Part::default()),
-        pending: Vec::new(),
+        waiting: Vec::new(),
         bytes: Vec::new(),
     };
     let mut chunks: Vec<Chunk> = Vec::new();

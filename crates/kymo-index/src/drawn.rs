@@ -1,103 +1,84 @@
-//! What a row has in a window, put together part by part.
+//! What a row has, put together part by part.
 
-use std::mem;
 use std::ops::Range;
 
 use crate::code::Sink;
-use crate::part::Content;
-use crate::run::{Place, Reduce, Run, Values, push};
+use crate::part::{Content, Part};
+use crate::registry::RowId;
+use crate::run::{Few, Run, Values};
 
-/// A row of a window, which takes what parts have of it, in their order.
+/// A row, which takes what parts have of it, in their order.
 #[derive(Debug)]
 pub(crate) struct Drawn {
     runs: Few<Run>,
     values: Few<Values>,
     has_values: bool,
-    time: Range<u64>,
-    resolution: u64,
 }
 
 impl Drawn {
-    /// Merges what is shorter than `resolution` nanoseconds.
+    /// What reaches into a stretch of time. What is shorter than `resolution` nanoseconds is merged.
     pub(crate) fn new(time: Range<u64>, resolution: u64) -> Drawn {
         Drawn {
-            runs: Few::default(),
-            values: Few::default(),
+            runs: Few::new(time.clone(), resolution),
+            values: Few::new(time, resolution),
             has_values: false,
-            time,
-            resolution,
         }
     }
 
     /// The next part begins here.
     pub(crate) fn begin_part(&mut self) {
-        (self.runs.is_first, self.values.is_first) = (true, true);
+        self.runs.begin_part();
+        self.values.begin_part();
     }
 
     /// What the row has.
-    pub(crate) fn finish(mut self) -> Content {
-        self.runs.settle(&self.time, self.resolution);
-        self.values.settle(&self.time, self.resolution);
+    pub(crate) fn finish(self) -> Content {
         match self.has_values {
-            true => Content::Values(self.values.all),
-            false => Content::Runs(self.runs.all),
+            true => Content::Values(self.values.finish()),
+            false => Content::Runs(self.runs.finish()),
         }
     }
 }
 
 impl Sink for Drawn {
     fn run(&mut self, run: Run) {
-        self.runs.add(run, &self.time, self.resolution);
+        self.runs.add(run);
     }
 
     fn values(&mut self, values: Values) {
         self.has_values = true;
-        self.values.add(values, &self.time, self.resolution);
+        self.values.add(values);
     }
 }
 
-/// Runs or values, merged as they come.
-#[derive(Debug)]
-struct Few<R> {
-    all: Vec<R>,
-    /// The last one. The first of the next part may be the rest of it.
-    last: Option<R>,
-    /// Whether the next one is the first of its part.
-    is_first: bool,
-}
-
-impl<R> Default for Few<R> {
-    fn default() -> Few<R> {
-        Few {
-            all: Vec::new(),
-            last: None,
-            is_first: true,
-        }
-    }
-}
-
-impl<R: Reduce> Few<R> {
-    fn add(&mut self, next: R, time: &Range<u64>, resolution: u64) {
-        let is_first = mem::replace(&mut self.is_first, false);
-        let joined = self.last.filter(|_| is_first);
-        if let Some(whole) = joined.and_then(|last| last.joined(&next)) {
-            self.last = Some(whole);
-            return;
-        }
-        self.settle(time, resolution);
-        self.last = Some(next);
-    }
-
-    /// Takes the last one among the others, as nothing follows that belongs to it.
-    fn settle(&mut self, time: &Range<u64>, resolution: u64) {
-        let Some(last) = self.last.take() else { return };
-        match last.place(time) {
-            Place::Outside => {}
-            Place::Before => {
-                self.all.clear();
-                self.all.push(last);
+/// Parts in succession as one, reduced to its resolution. `None` if there are none.
+pub(crate) fn merged(parts: &[Part]) -> Option<Part> {
+    let (begin, end) = (parts.first()?.begin, parts.last()?.end);
+    let resolution = crate::part::resolution(begin, end);
+    let mut rest: Vec<&[(RowId, Content)]> = parts.iter().map(|part| &*part.rows).collect();
+    let mut rows = Vec::new();
+    let next = |rest: &[&[(RowId, Content)]]| {
+        let firsts = rest.iter().filter_map(|rows| rows.first());
+        firsts.map(|(row, _)| *row).min()
+    };
+    while let Some(row) = next(&rest) {
+        // Of what a part has, all is inside.
+        let mut drawn = Drawn::new(0..u64::MAX, resolution);
+        for rows in &mut rest {
+            let Some(((of, content), others)) = rows.split_first() else {
+                continue;
+            };
+            if *of != row {
+                continue;
             }
-            Place::Inside => push(&mut self.all, last, resolution),
+            *rows = others;
+            drawn.begin_part();
+            match content {
+                Content::Runs(runs) => runs.iter().for_each(|run| drawn.run(*run)),
+                Content::Values(values) => values.iter().for_each(|one| drawn.values(*one)),
+            }
         }
+        rows.push((row, drawn.finish()));
     }
+    Some(Part { begin, end, rows })
 }

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::index::Index;
 
 /// Most chunks of which all is read: of longer stretches of time, the first and the last.
-const MOST: usize = 4;
+const MOST: usize = 16;
 
 /// An end of an arrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use kymo_ctf::{Consequence, ItemRef, Problem, TraceMap};
@@ -9,15 +10,29 @@ use kymo_timeline::Timeline;
 
 use crate::code;
 use crate::collector::Collector;
+use crate::drawn::merged;
 use crate::error::Error;
 use crate::file::{Blocks, Chunk, Place, Table, Writer, to_bytes};
-use crate::index::{Index, Kept};
+use crate::index::Index;
+use crate::kept::Kept;
 use crate::key::Key;
 use crate::part::Part;
 use crate::registry::Registry;
 
-/// How many parts of a level one of the next level stands for.
-pub(crate) const FANOUT: usize = 4;
+/// For how many chunks a part of a level stands: four at first, then eight times as many, as little
+/// can be merged at first, and then four times as many for each level.
+pub(crate) fn chunks_in(level: usize) -> usize {
+    const FIRST: usize = 4;
+    const SECOND: usize = 8 * FIRST;
+    match level.checked_sub(1) {
+        None => FIRST,
+        Some(more) => {
+            let more = u32::try_from(more).unwrap_or(u32::MAX);
+            SECOND.saturating_mul(4_usize.saturating_pow(more))
+        }
+    }
+}
+
 /// An unfinished file to which nothing was written for so long belongs to nobody.
 const LEFT: Duration = Duration::from_secs(3_600);
 
@@ -35,7 +50,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            chunk_events: 1 << 18,
+            chunk_events: 1 << 16,
         }
     }
 }
@@ -45,14 +60,41 @@ impl Default for Options {
 struct Pyramid {
     writer: Writer,
     levels: Vec<Vec<Place>>,
-    /// Those of each level for which no part of the next one stands yet, as one.
-    pending: Vec<(usize, Part)>,
+    /// The chunks, and behind them the parts of each level, for which no part of the next level
+    /// stands yet.
+    waiting: Vec<Vec<Part>>,
     bytes: Vec<u8>,
 }
 
 impl Pyramid {
-    /// Adds the next part of a level, reduced to this level's resolution.
-    fn add(&mut self, level: usize, part: Part) -> Result<(), Error> {
+    /// Adds the next chunk. Whether parts stand for all chunks so far.
+    fn add_chunk(&mut self, part: Part) -> Result<bool, Error> {
+        self.wait(0, part)?;
+        Ok(self.waiting.first().is_none_or(Vec::is_empty))
+    }
+
+    /// Adds the next part to those that wait for one of this level.
+    fn wait(&mut self, level: usize, part: Part) -> Result<(), Error> {
+        if self.waiting.len() <= level {
+            self.waiting.resize_with(level + 1, Vec::new);
+        }
+        let Some(waiting) = self.waiting.get_mut(level) else {
+            return Ok(());
+        };
+        waiting.push(part);
+        let below = level.checked_sub(1).map_or(1, chunks_in);
+        match waiting.len() == chunks_in(level) / below {
+            true => self.close(level),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds a part of this level for those that wait.
+    fn close(&mut self, level: usize) -> Result<(), Error> {
+        let waiting = self.waiting.get_mut(level).map(std::mem::take);
+        let Some(part) = waiting.and_then(|parts| merged(&parts)) else {
+            return Ok(());
+        };
         self.bytes.clear();
         code::write(&part, &mut self.bytes);
         let place = self.writer.block(&self.bytes)?;
@@ -62,40 +104,19 @@ impl Pyramid {
         if let Some(places) = self.levels.get_mut(level) {
             places.push(place);
         }
-        if self.pending.len() <= level {
-            self.pending.resize(level + 1, (0, Part::default()));
-        }
-        let Some((count, pending)) = self.pending.get_mut(level) else {
-            return Ok(());
-        };
-        match *count {
-            0 => *pending = part,
-            _ => pending.append(&part),
-        }
-        *count += 1;
-        match *count {
-            FANOUT => self.close(level),
-            _ => Ok(()),
-        }
-    }
-
-    /// Adds a part of the next level for those that wait.
-    fn close(&mut self, level: usize) -> Result<(), Error> {
-        let Some(waiting) = self.pending.get_mut(level) else {
-            return Ok(());
-        };
-        let (_, part) = std::mem::take(waiting);
-        let resolution = part.resolution();
-        self.add(level + 1, part.reduced(resolution))
+        self.wait(level + 1, part)
     }
 
     /// Parts for the rest of each level, up to the level that has only one.
     fn finish(&mut self) -> Result<(), Error> {
-        let mut level = 0;
-        while self.levels.get(level).is_some_and(|parts| parts.len() > 1) {
-            if self.pending.get(level).is_some_and(|(count, _)| *count > 0) {
-                self.close(level)?;
-            }
+        self.close(0)?;
+        let mut level = 1;
+        while self
+            .levels
+            .get(level - 1)
+            .is_some_and(|parts| parts.len() > 1)
+        {
+            self.close(level)?;
             level += 1;
         }
         Ok(())
@@ -113,7 +134,7 @@ pub struct Growing<'b> {
     origin: i128,
     end: u64,
     events: u64,
-    kept: &'b Kept,
+    kept: &'b Arc<Kept>,
 }
 
 impl Growing<'_> {
@@ -138,11 +159,12 @@ impl Growing<'_> {
             damage: self.damage.to_vec(),
         };
         let blocks = Blocks::of(self.path)?;
-        Ok(Index::new(blocks, table, false, Kept::clone(self.kept)))
+        Ok(Index::new(blocks, table, false, Arc::clone(self.kept)))
     }
 }
 
-/// Makes the index of a trace in a file. `look` is called after each chunk.
+/// Makes the index of a trace in a file. `look` is called whenever the pyramid has
+/// all that was read.
 ///
 /// The file gets its name when it is finished: one that another process makes meanwhile is
 /// overwritten by this one, or this one by that one; both are the same.
@@ -209,14 +231,14 @@ fn write(
     options: Options,
     mut look: impl FnMut(&mut Growing<'_>),
 ) -> Result<(), Error> {
-    let kept = Kept::default();
+    let kept = Arc::default();
     let mut reader = map.read();
     let canvas: Collector<Registry> = Collector::default();
     let mut timeline = Timeline::new(reader.begin_nanos(), canvas);
     let mut pyramid = Pyramid {
         writer: Writer::create(path, key)?,
         levels: Vec::new(),
-        pending: Vec::new(),
+        waiting: Vec::new(),
         bytes: Vec::new(),
     };
     let mut chunks: Vec<Chunk> = Vec::new();
@@ -236,24 +258,25 @@ fn write(
                     true => timeline.canvas_mut().begin_at(at),
                     false => {
                         let part = timeline.canvas_mut().cut(at);
-                        pyramid.add(0, part.reduced(part.resolution()))?;
-                        look(&mut Growing {
-                            path,
-                            pyramid: &mut pyramid,
-                            chunks: &chunks,
-                            registry: &timeline.canvas().numbers,
-                            damage: &damage,
-                            origin: timeline.origin().unwrap_or(0),
-                            end: at,
-                            events,
-                            kept: &kept,
-                        });
+                        if pyramid.add_chunk(part)? {
+                            look(&mut Growing {
+                                path,
+                                pyramid: &mut pyramid,
+                                chunks: &chunks,
+                                registry: &timeline.canvas().numbers,
+                                damage: &damage,
+                                origin: timeline.origin().unwrap_or(0),
+                                end: at,
+                                events,
+                                kept: &kept,
+                            });
+                        }
                     }
                 }
                 chunks.push(Chunk {
                     begin: at,
                     events: 0,
-                    checkpoint: pyramid.writer.block(&to_bytes(&timeline)?)?,
+                    checkpoint: pyramid.writer.packed(&to_bytes(&timeline)?)?,
                 });
             }
             events += 1;
@@ -268,7 +291,7 @@ fn write(
     let end = last.map_or(0, |last| last.saturating_add(1));
     let (mut canvas, origin) = timeline.finish().map_err(Error::Draw)?;
     let part = canvas.cut(end);
-    pyramid.add(0, part.reduced(part.resolution()))?;
+    pyramid.add_chunk(part)?;
     pyramid.finish()?;
     pyramid.writer.finish(&Table {
         origin,

@@ -130,10 +130,13 @@ impl<N: Numbers> Collector<N> {
                 };
             }
             if !content.is_empty() {
-                // The next part is probably as full.
+                // The next part is probably as full, or somewhat more.
+                let room = |now: usize| now + now / 4;
                 let empty = match &*content {
-                    Content::Runs(runs) => Content::Runs(Vec::with_capacity(runs.len())),
-                    Content::Values(values) => Content::Values(Vec::with_capacity(values.len())),
+                    Content::Runs(runs) => Content::Runs(Vec::with_capacity(room(runs.len()))),
+                    Content::Values(values) => {
+                        Content::Values(Vec::with_capacity(room(values.len())))
+                    }
                 };
                 rows.push((row, mem::replace(content, empty)));
             }

@@ -8,21 +8,26 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::code;
+use crate::code::Coded;
 use crate::error::Error;
 use crate::key::Key;
-use crate::part::Part;
 use crate::registry::Registry;
 
 /// The first bytes.
 const MAGIC: [u8; 8] = *b"kymo-idx";
 /// Changes with everything that is written differently, the state in checkpoints included.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Of the table's place, at the end.
 const TAIL: u64 = 16;
+
+/// Most bytes of a block that was compressed.
+const MOST_UNPACKED: u64 = 1 << 30;
 
 /// Where a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,8 +56,8 @@ pub(crate) struct Table {
     /// Where the timeline ends.
     pub(crate) end: u64,
     pub(crate) chunks: Vec<Chunk>,
-    /// Parts of the pyramid by level. One of a level stands for as many of the level below as
-    /// [`FANOUT`](crate::build::FANOUT) says, the last one for the rest.
+    /// Parts of the pyramid by level. One of a level stands for as many chunks as
+    /// [`chunks_in`](crate::build::chunks_in) says, the last one for the rest.
     pub(crate) levels: Vec<Vec<Place>>,
     pub(crate) registry: Registry,
     /// What of the trace could not be read, a sentence each.
@@ -101,6 +106,14 @@ impl Writer {
         };
         self.write(bytes)?;
         Ok(place)
+    }
+
+    /// Appends a block, compressed.
+    pub(crate) fn packed(&mut self, bytes: &[u8]) -> Result<Place, Error> {
+        let mut packed = DeflateEncoder::new(Vec::new(), Compression::fast());
+        let packed = packed.write_all(bytes).and_then(|()| packed.finish());
+        let packed = packed.map_err(|error| Error::Keep(error.to_string()))?;
+        self.block(&packed)
     }
 
     /// Makes the blocks so far readable.
@@ -194,7 +207,7 @@ impl Blocks {
         let Ok(mut file) = self.file.lock() else {
             return Err(self.damaged("another thread failed while it read it"));
         };
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(length.min(1 << 24));
         let read = file.seek(SeekFrom::Start(offset)).and_then(|_| {
             let mut part = Read::by_ref(&mut *file).take(length as u64);
             part.read_to_end(&mut bytes)
@@ -219,10 +232,25 @@ impl Blocks {
         }
     }
 
+    /// The bytes of a compressed block.
+    pub(crate) fn packed(&self, place: &Place) -> Result<Vec<u8>, Error> {
+        let packed = self.block(place)?;
+        let mut bytes = Vec::new();
+        let mut from = DeflateDecoder::new(packed.as_slice()).take(MOST_UNPACKED);
+        match from.read_to_end(&mut bytes) {
+            Ok(_) => Ok(bytes),
+            Err(_) => Err(self.damaged("a block cannot be decompressed")),
+        }
+    }
+
     /// The part of the timeline in a block.
-    pub(crate) fn part(&self, place: &Place) -> Result<Part, Error> {
-        let bytes = self.block(place)?;
-        code::read(&bytes).ok_or_else(|| self.damaged("a block is no part of a timeline"))
+    pub(crate) fn part(&self, place: &Place) -> Result<Coded, Error> {
+        Coded::new(self.block(place)?).ok_or_else(|| self.no_part())
+    }
+
+    /// The error that the bytes of a part are none.
+    pub(crate) fn no_part(&self) -> Error {
+        self.damaged("a block is no part of a timeline")
     }
 }
 

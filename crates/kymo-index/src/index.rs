@@ -1,26 +1,30 @@
 //! An index, and what it tells of a stretch of time.
 
-use std::collections::VecDeque;
+use std::num::NonZero;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::thread;
 
 use kymo_ctf::{ItemRef, Trace, TraceMap};
 use kymo_timeline::{Canvas, Timeline};
 
-use crate::build::{self, FANOUT, Growing, Options};
+use crate::build::{self, Growing, Options, chunks_in};
+use crate::code::Coded;
 use crate::collector::Collector;
+use crate::drawn::Drawn;
 use crate::error::Error;
 use crate::file::{Blocks, Chunk, Table};
 use crate::finder::Finder;
+use crate::kept::{Kept, Which};
 use crate::key::Key;
 use crate::part::{Content, Part, RESOLUTION};
 use crate::registry::{Registry, RowId};
 
-/// A window of no more parts than these is read from the trace.
-const MOST_EXACT: usize = 4;
-/// Parts of the trace that are kept as they were read.
-const KEPT: usize = 8;
+/// A window of no more chunks than these is read from the trace.
+const MOST_EXACT: usize = 16;
+/// Most threads that read chunks for one window.
+const THREADS: usize = 4;
 
 /// A timeline from a checkpoint.
 pub(crate) type Resumed = Timeline<Collector<Arc<Registry>>>;
@@ -36,11 +40,8 @@ pub struct Index {
     end: u64,
     is_whole: bool,
     damage: Vec<String>,
-    exact: Kept,
+    kept: Arc<Kept>,
 }
-
-/// Chunks as they were read again from the trace, the last used behind.
-pub(crate) type Kept = Arc<Mutex<VecDeque<(usize, Arc<Part>)>>>;
 
 /// What rows have in a stretch of time.
 #[derive(Clone, Debug)]
@@ -85,10 +86,10 @@ impl Index {
     /// [`Error::Read`] if the file is there and cannot be read.
     pub fn open(key: &Key, path: &Path) -> Result<Option<Index>, Error> {
         let opened = Blocks::open(path, key)?;
-        Ok(opened.map(|(blocks, table)| Index::new(blocks, table, true, Kept::default())))
+        Ok(opened.map(|(blocks, table)| Index::new(blocks, table, true, Arc::default())))
     }
 
-    pub(crate) fn new(blocks: Blocks, table: Table, is_whole: bool, exact: Kept) -> Index {
+    pub(crate) fn new(blocks: Blocks, table: Table, is_whole: bool, kept: Arc<Kept>) -> Index {
         Index {
             blocks,
             chunks: table.chunks,
@@ -98,7 +99,7 @@ impl Index {
             end: table.end,
             is_whole,
             damage: table.damage,
-            exact,
+            kept,
         }
     }
 
@@ -158,9 +159,7 @@ impl Index {
         };
         let mut parts = Vec::new();
         if window.is_exact {
-            for chunk in chunks {
-                parts.push(self.exact(map, chunk)?);
-            }
+            parts = self.exact_parts(map, chunks)?;
         } else {
             let level = self.level_of(column);
             self.parts(level, chunks, &mut parts)?;
@@ -168,15 +167,13 @@ impl Index {
             window.resolution = column.max(coarse.unwrap_or(0));
         }
         for row in rows {
-            let mut all: Option<Content> = None;
-            for content in parts.iter().filter_map(|part| part.row(*row)) {
-                match &mut all {
-                    Some(all) => all.append(content),
-                    None => all = Some(content.clone()),
-                }
+            let mut drawn = Drawn::new(time.clone(), column);
+            for part in &parts {
+                drawn.begin_part();
+                let decoded = part.row(*row, &mut drawn);
+                decoded.ok_or_else(|| self.blocks.no_part())?;
             }
-            let all = all.unwrap_or(Content::Runs(Vec::new()));
-            window.rows.push(within(all, &time).reduced(column));
+            window.rows.push(drawn.finish());
         }
         Ok(window)
     }
@@ -196,7 +193,7 @@ impl Index {
         let span = self.span();
         let span = span.end.saturating_sub(span.start);
         let fits = |level: &usize| {
-            let parts = self.chunks.len().max(1).div_ceil(FANOUT.pow(*level as u32));
+            let parts = self.chunks.len().max(1).div_ceil(chunks_in(*level));
             span / (parts as u64) / RESOLUTION <= column.saturating_mul(2)
         };
         (0..self.levels.len()).rfind(fits).unwrap_or(0)
@@ -208,39 +205,57 @@ impl Index {
         &self,
         level: usize,
         chunks: Range<usize>,
-        to: &mut Vec<Arc<Part>>,
+        to: &mut Vec<Arc<Coded>>,
     ) -> Result<(), Error> {
         let mut next = chunks.start;
         for (level, places) in self.levels.iter().enumerate().take(level + 1).rev() {
-            let one = FANOUT.pow(level as u32);
+            let one = chunks_in(level);
             while next < chunks.end
                 && let Some(place) = places.get(next / one)
             {
-                to.push(Arc::new(self.blocks.part(place)?));
+                let which = Which::Part(level, next / one);
+                to.push(self.kept.get(which, || self.blocks.part(place))?);
                 next = (next / one + 1) * one;
             }
         }
         Ok(())
     }
 
-    /// A chunk with all slices, as the trace has them.
-    fn exact(&self, map: &TraceMap, number: usize) -> Result<Arc<Part>, Error> {
-        if let Ok(mut kept) = self.exact.lock()
-            && let Some(place) = kept.iter().position(|(of, _)| *of == number)
-            && let Some(found) = kept.remove(place)
-        {
-            let part = Arc::clone(&found.1);
-            kept.push_back(found);
-            return Ok(part);
-        }
-        let part = Arc::new(self.read(map, number)?);
-        if let Ok(mut kept) = self.exact.lock() {
-            kept.push_back((number, Arc::clone(&part)));
-            if kept.len() > KEPT {
-                kept.pop_front();
+    /// Chunks with all slices, as the trace has them.
+    fn exact_parts(&self, map: &TraceMap, chunks: Range<usize>) -> Result<Vec<Arc<Coded>>, Error> {
+        let missing = chunks
+            .clone()
+            .filter(|number| !self.kept.has(Which::Chunk(*number)));
+        let missing: Vec<usize> = missing.collect();
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = threads.min(missing.len()).min(THREADS);
+        thread::scope(|scope| {
+            for first in 1..threads {
+                let own = missing.iter().skip(first).step_by(threads);
+                // Chunks that no thread could read are read below, where errors are told.
+                let _ = thread::Builder::new().spawn_scoped(scope, move || {
+                    for number in own {
+                        let _ = self.exact(map, *number);
+                    }
+                });
             }
-        }
-        Ok(part)
+            let mut parts = Vec::new();
+            for number in missing.iter().step_by(threads.max(1)) {
+                self.exact(map, *number)?;
+            }
+            for number in chunks {
+                parts.push(self.exact(map, number)?);
+            }
+            Ok(parts)
+        })
+    }
+
+    /// A chunk with all slices, as the trace has them.
+    fn exact(&self, map: &TraceMap, number: usize) -> Result<Arc<Coded>, Error> {
+        self.kept.get(Which::Chunk(number), || {
+            let part = self.read(map, number)?;
+            Coded::of(&part).ok_or_else(|| self.blocks.no_part())
+        })
     }
 
     /// Reads a chunk again from its checkpoint on.
@@ -286,7 +301,7 @@ impl Index {
         let Some(chunk) = self.chunks.get(number) else {
             return Ok(None);
         };
-        let bytes = self.blocks.block(&chunk.checkpoint)?;
+        let bytes = self.blocks.packed(&chunk.checkpoint)?;
         let mut timeline: Resumed =
             postcard::from_bytes(&bytes).map_err(|error| Error::Keep(error.to_string()))?;
         timeline.canvas_mut().numbers = Arc::clone(&self.registry);
@@ -319,21 +334,5 @@ impl Index {
             }
         }
         Ok(next)
-    }
-}
-
-/// What reaches into a stretch of time; of values also the last one before it.
-fn within(content: Content, time: &Range<u64>) -> Content {
-    match content {
-        Content::Runs(mut runs) => {
-            runs.retain(|run| run.begin < time.end && run.end >= time.start);
-            Content::Runs(runs)
-        }
-        Content::Values(mut values) => {
-            values.retain(|values| values.begin < time.end);
-            let before = values.partition_point(|values| values.end < time.start);
-            values.drain(..before.saturating_sub(1));
-            Content::Values(values)
-        }
     }
 }

@@ -6,9 +6,10 @@
 //! the longest.
 //!
 //! - One pass makes it, from what [`kymo_timeline`] draws: it shows what every other timeline shows.
-//! - The trace is divided into chunks of some 260,000 events. The file has a checkpoint at the
+//! - The trace is divided into chunks of some 65,000 events. The file has a checkpoint at the
 //!   beginning of each, from which it is read again where details are asked for; and a pyramid of
-//!   parts, each with 64 steps in time: one for each chunk, one for each four of these, and so on.
+//!   parts, each with 64 steps in time: one for each four chunks, one for each eight of these, and
+//!   so on.
 //! - Memory grows with threads, CPUs and names, not with events.
 //! - The file belongs to the trace's content ([`Key`]), and is made anew if that changes, or if it
 //!   was not finished.
@@ -32,10 +33,12 @@ mod arrows;
 mod build;
 mod code;
 mod collector;
+mod drawn;
 mod error;
 mod file;
 mod finder;
 mod index;
+mod kept;
 mod key;
 mod part;
 mod registry;

@@ -1,5 +1,8 @@
 //! What stands for the slices and values of a row where there is no room for each.
 
+use std::mem;
+use std::ops::Range;
+
 use crate::registry::NameId;
 
 /// A slice, or several in succession.
@@ -61,8 +64,22 @@ pub struct Values {
     pub last: i64,
 }
 
+/// Where something is, compared with a stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It has nothing to say there.
+    Outside,
+    /// It ends before; the last one of these says what is there.
+    Before,
+    /// It reaches into it.
+    Inside,
+}
+
 /// The rows' parts that can be reduced.
 pub(crate) trait Reduce: Copy {
+    /// Where it is, compared with a stretch of time.
+    fn place(&self, time: &Range<u64>) -> Place;
+
     /// This one and the next one as one, if that is not longer than `resolution`.
     fn merged(&self, next: &Self, resolution: u64) -> Option<Self>;
 
@@ -72,6 +89,13 @@ pub(crate) trait Reduce: Copy {
 }
 
 impl Reduce for Run {
+    fn place(&self, time: &Range<u64>) -> Place {
+        match self.begin < time.end && self.end >= time.start {
+            true => Place::Inside,
+            false => Place::Outside,
+        }
+    }
+
     fn merged(&self, next: &Run, resolution: u64) -> Option<Run> {
         // A cut slice stands alone: what follows on the other side of the cut belongs to it.
         let is_short = next.end.saturating_sub(self.begin) <= resolution;
@@ -101,6 +125,14 @@ impl Reduce for Run {
 }
 
 impl Reduce for Values {
+    fn place(&self, time: &Range<u64>) -> Place {
+        match (self.begin < time.end, self.end < time.start) {
+            (false, _) => Place::Outside,
+            (true, true) => Place::Before,
+            (true, false) => Place::Inside,
+        }
+    }
+
     fn merged(&self, next: &Values, resolution: u64) -> Option<Values> {
         (next.end.saturating_sub(self.begin) <= resolution).then(|| self.with(next))
     }
@@ -136,32 +168,75 @@ impl Values {
     }
 }
 
-/// Merges what is next to one another, as far as `resolution` nanoseconds reach.
-pub(crate) fn reduced<R: Reduce>(all: impl IntoIterator<Item = R>, resolution: u64) -> Vec<R> {
-    let mut few: Vec<R> = Vec::new();
-    for next in all {
-        match few.last_mut() {
-            Some(last) => match last.merged(&next, resolution) {
-                Some(both) => *last = both,
-                None => few.push(next),
-            },
-            None => few.push(next),
-        }
+/// Adds the next one: to the last one, as far as `resolution` nanoseconds reach.
+fn push<R: Reduce>(few: &mut Vec<R>, next: R, resolution: u64) {
+    if let Some(last) = few.last_mut()
+        && let Some(both) = last.merged(&next, resolution)
+    {
+        *last = both;
+        return;
     }
-    few
+    few.push(next);
 }
 
-/// Adds a part behind what is there.
-pub(crate) fn append<R: Reduce>(to: &mut Vec<R>, part: &[R]) {
-    let Some((first, rest)) = part.split_first() else {
-        return;
-    };
-    match to.last().and_then(|last| last.joined(first)) {
-        Some(whole) => {
-            to.pop();
-            to.push(whole);
+/// Runs or values of several parts, which are merged as they come.
+#[derive(Debug)]
+pub(crate) struct Few<R> {
+    all: Vec<R>,
+    /// The last one. The first of the next part may be the rest of it.
+    last: Option<R>,
+    /// Whether the next one is the first of its part.
+    is_first: bool,
+    /// Of all others, nothing is kept.
+    time: Range<u64>,
+    resolution: u64,
+}
+
+impl<R: Reduce> Few<R> {
+    /// Merges what is shorter than `resolution` nanoseconds.
+    pub(crate) fn new(time: Range<u64>, resolution: u64) -> Few<R> {
+        Few {
+            all: Vec::new(),
+            last: None,
+            is_first: true,
+            time,
+            resolution,
         }
-        None => to.push(*first),
     }
-    to.extend_from_slice(rest);
+
+    /// The next part begins here.
+    pub(crate) fn begin_part(&mut self) {
+        self.is_first = true;
+    }
+
+    /// Adds the next one.
+    pub(crate) fn add(&mut self, next: R) {
+        let is_first = mem::replace(&mut self.is_first, false);
+        let joined = self.last.filter(|_| is_first);
+        if let Some(whole) = joined.and_then(|last| last.joined(&next)) {
+            self.last = Some(whole);
+            return;
+        }
+        self.settle();
+        self.last = Some(next);
+    }
+
+    /// Puts the last one among the others: nothing follows that belongs to it.
+    fn settle(&mut self) {
+        let Some(last) = self.last.take() else { return };
+        match last.place(&self.time) {
+            Place::Outside => {}
+            Place::Before => {
+                self.all.clear();
+                self.all.push(last);
+            }
+            Place::Inside => push(&mut self.all, last, self.resolution),
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn finish(mut self) -> Vec<R> {
+        self.settle();
+        self.all
+    }
 }

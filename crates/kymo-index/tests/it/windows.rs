@@ -188,7 +188,7 @@ fn check(both: &Both, window: &Window, time: &Range<u64>) {
 fn every_window_is_what_the_slices_make_of_it() {
     let (mut exact, mut merged) = (0, 0);
     for seed in 0..8 {
-        let both = Both::new(seed, 3_000, 20 + seed * 9);
+        let both = Both::new(seed, 3_000, 6 + seed * 3);
         let mut random = Random::new(seed + 100);
         let span = both.index.span();
         for _ in 0..150 {
@@ -218,12 +218,12 @@ fn every_window_is_what_the_slices_make_of_it() {
 fn an_index_that_grows_shows_what_has_been_read() {
     let (mut exact, mut merged) = (0, 0);
     for seed in 0..4 {
-        let both = Both::new(seed, 3_000, 30);
+        let both = Both::new(seed, 3_000, 8);
         let folder = Folder::new();
         let mut made = machine(seed, 3_000);
         let mut random = Random::new(seed + 200);
         let (sender, receiver) = mpsc::channel();
-        let (_, last) = grown(made.finish(), &folder, 30, |growing| {
+        let (_, last) = grown(made.finish(), &folder, 8, |growing| {
             if random.below(4) == 0 {
                 sender
                     .send((growing.events(), growing.index().unwrap()))

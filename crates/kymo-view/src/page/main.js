@@ -126,10 +126,10 @@ function keep() {
   }, 100);
 }
 
-/** Shows what the address has. */
-function restore() {
+/** Shows what the address has behind its `#`. @param {string} hash */
+function restore(hash) {
   clearTimeout(writing);
-  const kept = address.read(location.hash);
+  const kept = address.read(hash);
   marks.set(kept.marks);
   listMarks();
   tracks.onTop = kept.top;
@@ -593,7 +593,8 @@ scroll.addEventListener("scroll", () => {
   ask();
 });
 new ResizeObserver(arrange).observe(scroll);
-addEventListener("hashchange", restore);
+// By now the address may be that of the view again, which is written with a delay.
+addEventListener("hashchange", (event) => restore(new URL(event.newURL).hash));
 
 /** Zooms to what is selected. */
 function showSelected() {
@@ -698,7 +699,7 @@ new MutationObserver(() => {
 }).observe(detail, { childList: true });
 
 arrange();
-restore();
+restore(location.hash);
 // For tests: there is something to see, and there is everything.
 document.documentElement.dataset.ready = "yes";
 const isGrowing = !trace.is_whole;

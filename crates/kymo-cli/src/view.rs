@@ -54,10 +54,12 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "at", "no_open"])]
     html: Option<PathBuf>,
     /// What --html has begins at this time, written as for --at.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = begin, requires = "html")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = begin)]
+    #[arg(requires = "html")]
     from: Option<Moment>,
     /// What --html has ends at this time; +5ms is 5 ms after --from.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = moment, requires = "html")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = moment)]
+    #[arg(requires = "html")]
     to: Option<Moment>,
     /// Folder for the index instead of the cache.
     #[arg(long, value_name = "FOLDER")]

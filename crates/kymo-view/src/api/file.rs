@@ -88,8 +88,11 @@ impl View {
         })
     }
 
-    /// What all rows have, and whether that is each slice by itself.
+    /// What all rows have from the begin to the end of a stretch of time, both included, and
+    /// whether that is each slice by itself.
     fn entries(&self, index: &Index, time: &Range<u64>) -> Result<(Vec<Content>, bool), Error> {
+        // Windows do not include their end.
+        let time = &(time.start..time.end.saturating_add(1));
         let number = RowId::try_from(index.registry().rows().len()).unwrap_or(RowId::MAX);
         let rows: Vec<RowId> = (0..number).collect();
         let mut all: Vec<Content> = Vec::new();
@@ -107,7 +110,8 @@ impl View {
             if all.is_empty() {
                 all = window.rows;
             } else {
-                all.iter_mut().zip(&window.rows).for_each(append);
+                let rows = all.iter_mut().zip(&window.rows);
+                rows.for_each(|(row, next)| append(row, next, part.start));
             }
             if !window.is_exact || count(&all) > MOST {
                 return Ok((self.coarse(index, &rows, time)?, false));
@@ -134,31 +138,30 @@ impl View {
     }
 }
 
-/// Appends what a row has in the following stretch of time. What reaches over the border is in both.
-fn append((row, next): (&mut Content, &Content)) {
+/// Appends what a row has from a border on to what it has before. What reaches over the border is in
+/// both.
+fn append(row: &mut Content, next: &Content, border: u64) {
     match (row, next) {
         (Content::Runs(all), Content::Runs(next)) => {
             for run in next {
                 match all.last_mut() {
-                    Some(last) if last.is_cut_behind && run.is_cut_before => {
+                    _ if run.begin >= border => all.push(*run),
+                    // The slice over the border, of which neither may have all.
+                    Some(last) if last.is_cut_behind => {
                         *last = Run {
                             is_cut_before: last.is_cut_before,
-                            begin: last.begin,
-                            ..*run
+                            is_cut_behind: run.is_cut_behind,
+                            ..Run::slice(last.begin, run.end, last.name)
                         };
                     }
-                    // Points and slices that only end or begin there come after it.
-                    Some(last) if (last.begin, last.name) == (run.begin, run.name) => {
-                        last.end = last.end.max(run.end);
-                    }
-                    Some(last) if run.begin < last.begin => {}
-                    _ => all.push(*run),
+                    _ => {}
                 }
             }
         }
         (Content::Values(all), Content::Values(next)) => {
-            let last = all.last().map(|last| last.begin);
-            all.extend(next.iter().filter(|value| last < Some(value.begin)));
+            // Those without a count are what the counter had before.
+            let new = |value: &&Values| value.begin >= border && value.count > 0;
+            all.extend(next.iter().filter(new));
         }
         // A row without entries so far does not tell its kind.
         (row, next) if length_of(row) == 0 => *row = next.clone(),
@@ -265,4 +268,100 @@ fn page(packed: &[u8]) -> String {
          <script type=\"module\">import \"kymo/main.js\";</script>\n</html>"
     );
     html.replace("</html>", &end)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use kymo::vocabulary::{Irq, IrqEnter, IrqExit, SwitchReason, ThreadState};
+    use kymo_ctf::Trace;
+    use kymo_index::Options;
+    use kymo_made::{Made, US};
+
+    use super::*;
+
+    /// Threads that take turns of different lengths, and interrupts, down to one of 0 ns.
+    fn view(made: &mut Made, chunk_events: u64) -> View {
+        let trace = Trace::open(made.finish()).unwrap();
+        let map = trace.map();
+        let view = View::new("made", trace, map);
+        let name = format!("kymo-view-file-{}-{chunk_events}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        view.read(&path, Options { chunk_events }).unwrap();
+        std::fs::remove_file(path).unwrap();
+        view
+    }
+
+    /// A file that is put together from many windows has what one window of all has.
+    #[test]
+    fn slices_over_borders_are_one() {
+        let mut made = Made::new("view-file");
+        let mut now = 1_000 * US;
+        for turn in 0..400_u64 {
+            let (prev, next) = if turn % 2 == 0 { (5, 6) } else { (6, 5) };
+            let how = (prev, ThreadState::Runnable, SwitchReason::Expired);
+            made.switch(0, now, how, (next, 0));
+            // One thread runs for a third of the time at once.
+            let length = if turn == 200 {
+                9_000 * US
+            } else {
+                (turn * 37 % 83 + 1) * US
+            };
+            for part in 1..4 {
+                let at = now + length * part / 5;
+                made.event(0, at, IrqEnter { irq: Irq(7) });
+                made.event(0, at + turn % 3, IrqExit { irq: Irq(7) });
+            }
+            now += length;
+        }
+        made.event(0, now, IrqEnter { irq: Irq(7) });
+        let mut entries = [16, 1 << 16].map(|chunk_events| {
+            let view = view(&mut made, chunk_events);
+            let index = view.index().unwrap();
+            let span = index.span();
+            let last = span.end - 1;
+            // The last event is a part of it.
+            let (rows, _) = view.entries(&index, &(last..last)).unwrap();
+            let begins = |row: &Content| match row {
+                Content::Runs(runs) => runs.iter().any(|run| run.begin == last),
+                Content::Values(_) => false,
+            };
+            assert!(rows.iter().any(begins));
+            assert!(chunk_events > 16 || !window(&view, &index, &span).is_exact);
+            let parts = [span.start..last, span.start + last / 7..last - last / 5];
+            parts.map(|time| {
+                let (rows, is_exact) = view.entries(&index, &time).unwrap();
+                assert!(is_exact);
+                let rows = rows.into_iter().map(|row| inside(row, time.start));
+                rows.collect::<Vec<_>>()
+            })
+        });
+        let [few, whole] = &mut entries;
+        for (few, whole) in few.iter().zip(whole.iter()) {
+            assert!(count(whole) > 1_000);
+            for (row, (few, whole)) in few.iter().zip(whole).enumerate() {
+                assert_eq!(few, whole, "row {row}");
+            }
+        }
+    }
+
+    fn window(view: &View, index: &Index, time: &Range<u64>) -> kymo_index::Window {
+        index.window(&view.map, &[0], time.clone(), 1_000).unwrap()
+    }
+
+    /// A row without what reaches out of the stretch of time, which is cut where chunks end.
+    fn inside(row: Content, from: u64) -> Content {
+        match row {
+            Content::Runs(runs) => {
+                let whole = runs
+                    .into_iter()
+                    .filter(|run| !run.is_cut_before && !run.is_cut_behind);
+                Content::Runs(whole.collect())
+            }
+            Content::Values(values) => {
+                let inside = values.into_iter().filter(|value| value.begin >= from);
+                Content::Values(inside.collect())
+            }
+        }
+    }
 }

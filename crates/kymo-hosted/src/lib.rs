@@ -2,11 +2,14 @@
 //!
 //! A thread takes the role of a CPU: it claims a ring at its first event and releases it when it
 //! ends, so at most [`Options::max_threads`] threads record at a time. Events of further threads
-//! are counted as lost, in a separate stream. The clock is the time stamp counter on x86-64, and
-//! the monotonic clock in nanoseconds elsewhere.
+//! are counted as lost, in a separate stream, the session's own: what starting and stopping record
+//! on a thread without a ring is there too. The clock is the time stamp counter on x86-64, and the
+//! monotonic clock in nanoseconds elsewhere.
 //!
 //! # Invariants
 //! - Only a thread itself writes its block, from its first event to its end.
+//! - Only a thread that starts or stops a session writes the session's own block, one at a time;
+//!   others only add to its count of discarded events, atomically.
 //! - Rings are never unmapped, so a thread may outlive a session.
 //! - A program has one session at a time; all sessions have the sizes of the first.
 //!
@@ -115,13 +118,11 @@ unsafe impl Platform for Hosted {
     /// How samples are taken, and the threads that hold rings. Others are named when they get one.
     fn dump_state() {
         record_settings();
-        // Where all rings are taken, and the calling thread has none, nothing can be recorded.
-        if Tracer::<Hosted>::is_on::<ThreadStateDump>()
-            && threads::hold_any()
-            && (has_ring() || take_ring().is_some())
-        {
-            threads::dump();
-        }
+        with_a_ring(|| {
+            if Tracer::<Hosted>::is_on::<ThreadStateDump>() {
+                threads::dump();
+            }
+        });
     }
 }
 
@@ -290,14 +291,40 @@ fn has_ring() -> bool {
 fn claim() -> Option<Blocks> {
     let claimed = take_ring();
     if claimed.is_none()
-        && let Some(rings) = MEMORY.get()
-        // SAFETY: no thread owns the last CPU's ring of a hosted session; its `discarded` is only
-        // ever incremented, atomically.
-        && let Some(uncounted) = unsafe { rings.memory.control(rings.options.max_threads).as_ref() }
+        && let Some(own) = session_block()
+        // SAFETY: regions are never unmapped; see the invariants for who writes the block.
+        && let Some(uncounted) = unsafe { own.as_ref() }
     {
         uncounted.count_discarded();
     }
     claimed
+}
+
+/// The block of the ring that no thread holds, the last: the session's own.
+fn session_block() -> Option<*const Control> {
+    let rings = MEMORY.get()?;
+    Some(rings.memory.control(rings.options.max_threads))
+}
+
+/// Runs a function that records as part of a session's start or stop. A calling thread without a
+/// ring has the session's own meanwhile, so none of the threads' is taken for this. The caller has
+/// the lock [`one_at_a_time`].
+fn with_a_ring<T>(run: impl FnOnce() -> T) -> T {
+    /// Takes the session's ring from the thread, also on a panic.
+    struct Borrowed;
+    impl Drop for Borrowed {
+        fn drop(&mut self) {
+            BLOCK.set(NO_RING.as_ptr());
+        }
+    }
+    let _borrowed = match session_block() {
+        Some(own) if !has_ring() => {
+            BLOCK.set(own);
+            Some(Borrowed)
+        }
+        _ => None,
+    };
+    run()
 }
 
 /// Takes a free ring for the calling thread, which has none, and records whose it is.
@@ -655,7 +682,7 @@ impl HostedSession {
         if self.is_sampled && self.session.is_running() {
             sampling::end();
         }
-        self.session.stop()
+        with_a_ring(|| self.session.stop())
     }
 
     /// How many threads are not sampled, though they have a ring: the system had no timer for them.

@@ -58,11 +58,6 @@ pub(crate) fn dump() {
     all.iter().for_each(Holder::record);
 }
 
-/// Whether any thread holds a ring.
-pub(crate) fn hold_any() -> bool {
-    !holders().is_empty()
-}
-
 /// In a process that was forked, keeps only the calling thread, which has another number there.
 fn forget_parents(holders: &mut Vec<Holder>) {
     let process = std::process::id();

@@ -96,6 +96,7 @@ pub fn run<W: Writer>(overflow: Overflow, events: u64, seed: u64) -> Report {
             .map(|thread| {
                 let (entered, open) = (&entered, &open);
                 scope.spawn(move || {
+                    let _ends_all = EndsAll;
                     thread.work::<W>(|| {
                         entered.wait();
                         open.wait();
@@ -152,6 +153,17 @@ pub fn run<W: Writer>(overflow: Overflow, events: u64, seed: u64) -> Report {
         .zip(outcomes)
         .for_each(|(thread, outcome)| report.add(thread, &outcome));
     report
+}
+
+/// Ends the program if its thread panics: the others would wait for that one forever.
+struct EndsAll;
+
+impl Drop for EndsAll {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
 }
 
 /// The result of a thread's ring.

@@ -179,10 +179,13 @@ impl Writer for AtGs {
         };
         let session =
             Tracer::<AtGs>::start(REGION.memory(), &config, &VOCABULARY).expect("a session");
-        (
-            session.live(),
-            Box::new(move || session.stop().expect("it runs")),
-        )
+        let live = session.live();
+        let stop = move || {
+            // No thread records any more: this one has the first ring for the session's end.
+            Self::enter(0);
+            session.stop().expect("it runs");
+        };
+        (live, Box::new(stop))
     }
 
     fn enter(thread: usize) -> u32 {

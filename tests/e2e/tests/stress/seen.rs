@@ -3,7 +3,7 @@
 use kymo::event::Event as _;
 use kymo::ring::layout::{ChannelKind, TIME_BITS};
 use kymo::ring::reader::Losses;
-use kymo::vocabulary::ClockStep;
+use kymo::vocabulary::{ClockBack, ClockStep, SessionEnd};
 use kymo_ctf::{Event, Item, LossKind, Trace};
 use kymo_e2e::babeltrace;
 
@@ -227,11 +227,14 @@ impl Jumps {
 /// CPU.
 pub(crate) fn account(run: &Run, jump: u64) -> (u64, u64, Vec<Seen>) {
     let mut seen: Vec<Seen> = (0..CPUS).map(|_| Seen::default()).collect();
+    let (mut clock_back, mut ends) = (0, 0);
     for item in Trace::open(&run.trace).unwrap().events() {
         match item.unwrap() {
             Item::Event(event) if event.name() == ClockStep::SCHEMA.name => {
                 seen[event.cpu().unwrap() as usize].steps_back += 1;
             }
+            Item::Event(event) if event.name() == ClockBack::SCHEMA.name => clock_back += 1,
+            Item::Event(event) if event.name() == SessionEnd::SCHEMA.name => ends += 1,
             Item::Event(event) => seen[event.cpu().unwrap() as usize].event(run, jump, &event),
             Item::Loss(loss) if loss.kind == LossKind::Events => {
                 seen[loss.cpu.unwrap() as usize].lost += loss.count
@@ -239,6 +242,10 @@ pub(crate) fn account(run: &Run, jump: u64) -> (u64, u64, Vec<Seen>) {
             Item::Loss(_) => {}
             other => panic!("{other:?}"),
         }
+    }
+    assert_eq!(ends, 1, "{}", run.name);
+    if jump == 0 {
+        assert_eq!(clock_back, 0, "{}: the clock goes ahead", run.name);
     }
     let mut calls = [0; DEPTHS];
     for (cpu, (seen, counts)) in seen.iter_mut().zip(&run.cpus).enumerate() {
@@ -285,7 +292,7 @@ pub(crate) fn account(run: &Run, jump: u64) -> (u64, u64, Vec<Seen>) {
         .fold((0, 0), |sum, cpu| (sum.0 + cpu.events, sum.1 + cpu.lost));
     let inserted = seen.iter().map(|cpu| cpu.steps_back).sum::<u64>();
     let (read, reported) = babeltrace::compare(&run.trace);
-    assert_eq!(read, written + inserted, "{}", run.name);
+    assert_eq!(read, written + inserted + clock_back + ends, "{}", run.name);
     assert_eq!(
         reported.values().map(|lost| lost.0).sum::<u64>(),
         lost,

@@ -57,7 +57,9 @@ pub fn babeltrace(trace: &Path) -> Result<Vec<[u32; 2]>> {
         );
     }
     let text = String::from_utf8_lossy(&output.stdout);
+    // What Kymo's sessions record themselves is no event of the benchmark.
     text.lines()
+        .filter(|line| !line.contains(" kymo_session_end: "))
         .map(|line| {
             let fields = line.rsplit('{').next().unwrap_or("");
             let mut numbers = fields.split('=').skip(1).map(|field| {

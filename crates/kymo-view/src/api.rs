@@ -29,6 +29,8 @@ const JSON: &str = "application/json";
 const BYTES: &str = "application/octet-stream";
 /// Most columns that a window may have.
 const COLUMNS: u32 = 1 << 14;
+/// Words of an entry of a window.
+const WORDS: usize = 5;
 /// Into how many steps a column is divided in what is sent.
 const STEPS: u64 = 16;
 /// How often more of a trace that is being read is shown, at most.
@@ -276,33 +278,40 @@ impl View {
             .ok_or_else(|| refused("rows is a list of numbers, such as 0-4,7"))?;
         let window = index.window(&self.map, &rows, time.clone(), columns);
         let window = window.map_err(|error| (500, error.to_string()))?;
-        let place = |at: u64| {
-            let length = u128::from(time.end.saturating_sub(time.start).max(1));
-            let steps = u128::from(at.saturating_sub(time.start)) * u128::from(columns);
-            let steps = steps * u128::from(STEPS) / length;
-            steps.min(OUTSIDE.into()) as u32
-        };
-        let mut words = vec![u32::from(window.is_exact)];
+        let place = Scale::new(&time, columns);
+        let entries = window.rows.iter().map(|row| match row {
+            Content::Runs(runs) => runs.len(),
+            Content::Values(values) => values.len(),
+        });
+        let words = 1 + window.rows.len() + WORDS * entries.sum::<usize>();
+        let mut bytes = Vec::with_capacity(size_of::<u32>() * words);
+        let mut add = |word: u32| bytes.extend_from_slice(&word.to_le_bytes());
+        add(u32::from(window.is_exact));
         for row in &window.rows {
             match row {
                 Content::Runs(runs) => {
-                    words.push(runs.len() as u32);
+                    add(runs.len() as u32);
                     for run in runs {
-                        words.extend([place(run.begin), place(run.end), run.name]);
-                        words.extend([u32::try_from(run.count).unwrap_or(u32::MAX), part(run)]);
+                        add(place.of(run.begin));
+                        add(place.of(run.end));
+                        add(run.name);
+                        add(u32::try_from(run.count).unwrap_or(u32::MAX));
+                        add(part(run));
                     }
                 }
                 Content::Values(values) => {
-                    words.push(values.len() as u32);
+                    add(values.len() as u32);
                     for value in values {
-                        words.extend([place(value.begin), place(value.end)]);
-                        let numbers = [value.min, value.max, value.last];
-                        words.extend(numbers.map(|number| (number as f32).to_bits()));
+                        add(place.of(value.begin));
+                        add(place.of(value.end));
+                        for number in [value.min, value.max, value.last] {
+                            add((number as f32).to_bits());
+                        }
                     }
                 }
             }
         }
-        Ok(words.iter().flat_map(|word| word.to_le_bytes()).collect())
+        Ok(bytes)
     }
 
     /// What a row has at a point in time, in a window with so many columns.
@@ -419,8 +428,43 @@ fn time(index: &Index, query: &HashMap<&str, &str>) -> Result<Range<u64>, Refuse
     }
 }
 
+/// Where times are in a window, in steps of a column.
+struct Scale {
+    begin: u64,
+    /// Length of the window, and how many steps it has.
+    length: u64,
+    steps: u64,
+}
+
+impl Scale {
+    fn new(time: &Range<u64>, columns: u32) -> Scale {
+        Scale {
+            begin: time.start,
+            length: time.end.saturating_sub(time.start).max(1),
+            steps: u64::from(columns) * STEPS,
+        }
+    }
+
+    fn of(&self, at: u64) -> u32 {
+        let since = at.saturating_sub(self.begin);
+        let step = match since.checked_mul(self.steps) {
+            Some(steps) => steps / self.length,
+            // Long times need more than 64 bits.
+            None => {
+                let steps = u128::from(since) * u128::from(self.steps);
+                u64::try_from(steps / u128::from(self.length)).unwrap_or(u64::MAX)
+            }
+        };
+        step.min(OUTSIDE) as u32
+    }
+}
+
 /// The part of a run's time in which there are slices, in 1/65536.
 fn part(run: &Run) -> u32 {
+    // Most are one slice.
+    if run.busy == run.end.saturating_sub(run.begin) {
+        return 1 << 16;
+    }
     let length = u128::from(run.end.saturating_sub(run.begin));
     let part = (u128::from(run.busy) << 16).checked_div(length);
     part.map_or(1 << 16, |part| part.min(1 << 16) as u32)

@@ -259,11 +259,14 @@ enum Bench {
         short: bool,
     },
     /// Measure how soon `kymo view` shows a trace of 10^8 events, and what its index costs
-    #[command(after_help = "Example: cargo xtask bench view")]
+    #[command(after_help = "Example: cargo xtask bench view --events 7000000")]
     View {
         /// A small trace: compare no figure with its goal
         #[arg(long)]
         short: bool,
+        /// Write a trace of about so many events
+        #[arg(long)]
+        events: Option<u64>,
     },
     /// Measure speed and memory of each verb of `kymo` that reads traces, beside babeltrace2
     #[command(after_help = "Examples:\n  cargo xtask bench verbs --book\n  \
@@ -338,7 +341,7 @@ fn run(command: Command) -> Result<()> {
             (_, true) => samples::Form::Short,
             _ => samples::Form::Standard,
         }),
-        Command::Bench(Bench::View { short }) => view::measure(short),
+        Command::Bench(Bench::View { short, events }) => view::measure(short, events),
         Command::Bench(Bench::Verbs {
             book,
             short,

@@ -8,13 +8,16 @@ use anyhow::{Context, Result};
 use crate::process::{self, run, target};
 use crate::test;
 
-/// Megabytes of the trace: 10^8 events.
-const LARGE: u64 = 1_600;
-/// Megabytes for CI.
-const SMALL: u64 = 30;
+/// Events of the trace.
+const LARGE: u64 = 100_000_000;
+/// Events for CI.
+const SMALL: u64 = 2_000_000;
+/// Events in a megabyte, about.
+const IN_MEGABYTE: u64 = 60_000;
 
-/// Writes a trace, and measures. The short form compares no figure with its goal.
-pub(crate) fn measure(is_short: bool) -> Result<()> {
+/// Writes a trace of about so many events, and measures. The short form compares no figure with its
+/// goal.
+pub(crate) fn measure(is_short: bool, events: Option<u64>) -> Result<()> {
     let folder = target().join("bench-view");
     let clear = || match folder.exists() {
         true => fs::remove_dir_all(&folder).context("the last trace cannot be removed"),
@@ -27,7 +30,8 @@ pub(crate) fn measure(is_short: bool) -> Result<()> {
         false => test::cli()?,
     };
     let trace = folder.join("trace");
-    let megabytes = if is_short { SMALL } else { LARGE };
+    let events = events.unwrap_or(if is_short { SMALL } else { LARGE });
+    let megabytes = events.div_ceil(IN_MEGABYTE);
     let mut write = Command::new(process::build("kymo-big-trace")?);
     write.arg("write").arg(&trace).arg("--megabytes");
     run(write.arg(megabytes.to_string()))?;

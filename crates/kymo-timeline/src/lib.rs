@@ -42,6 +42,7 @@ mod picture;
 mod thread;
 
 pub use mapping::Timeline;
+pub use picture::THREADS;
 
 use std::borrow::Cow;
 use std::io;

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
 
+/// Name of the group of the threads whose process is not known: each is a [`TrackKind::Lane`], with
+/// the thread's number as its rank.
+pub const THREADS: &str = "Threads";
+
 /// The groups of tracks, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Group {
@@ -22,7 +26,7 @@ impl Group {
         match self {
             Group::Cpus => "CPUs",
             Group::Kernel => "Kernel",
-            Group::Threads => "Threads",
+            Group::Threads => THREADS,
             Group::Counters => "Counters",
             Group::Lost => "Lost",
         }

@@ -7,6 +7,7 @@ mod arrows;
 mod file;
 mod find;
 mod place;
+mod why;
 mod worst;
 
 use std::collections::HashMap;
@@ -185,6 +186,7 @@ impl View {
             "arrows" => self.arrows(&query).map(|json| Answer::new(JSON, json)),
             "diff" => self.diff(&query).map(|json| Answer::new(JSON, json)),
             "find" => self.find(&query).map(|json| Answer::new(JSON, json)),
+            "why" => self.why(&query).map(|json| Answer::new(JSON, json)),
             "report" => self.report(&query).map(|json| Answer::new(JSON, json)),
             _ => Err((404, "There is nothing of this name.".to_owned())),
         };

@@ -7,6 +7,7 @@
 //! - `api/trace`: tracks, rows and names; `api/window`: what rows have in a stretch of time, from
 //!   the [index](kymo_index); `api/at`: a slice, and `api/find` one whose times are known;
 //!   `api/arrows`: who woke its thread, and whom that woke.
+//! - `api/why`: who held a thread up, as `kymo why` says.
 //! - `api/report`: the report of a stretch of time and its worst cases; `api/diff`: two stretches
 //!   compared.
 //! - [`View::file`] is the page as one file, which needs no server.

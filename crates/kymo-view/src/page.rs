@@ -19,7 +19,7 @@ pub(crate) const STYLE: &str = include_str!("page/style.css");
 pub(crate) const FILE: &str = include_str!("page/file.js");
 
 /// The modules, of which `main.js` uses the others.
-pub(crate) const SCRIPTS: [(&str, &str); 16] = [
+pub(crate) const SCRIPTS: [(&str, &str); 17] = [
     ("address.js", include_str!("page/address.js")),
     ("arrows.js", include_str!("page/arrows.js")),
     ("compare.js", include_str!("page/compare.js")),
@@ -34,6 +34,7 @@ pub(crate) const SCRIPTS: [(&str, &str); 16] = [
     ("tracks.js", include_str!("page/tracks.js")),
     ("draw.js", include_str!("page/draw.js")),
     ("time.js", include_str!("page/time.js")),
+    ("path.js", include_str!("page/path.js")),
     ("panel.js", include_str!("page/panel.js")),
     ("report.js", include_str!("page/report.js")),
 ];

@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     keys_move(&mut browser)?;
     marks::measure(&mut browser, &address)?;
     tracks::select(&mut browser, &address)?;
-    worst::are_one_click_away(&mut browser, &address, &report)?;
+    worst::are_one_click_away(&mut browser, arguments, &address, &trace, &report)?;
     compare::stretches(&mut browser, arguments, &address, &trace)?;
     listed::by_keys_alone(&mut browser, &address)?;
     file::shows_the_same(&mut browser, arguments, &address, &trace)?;

@@ -17,6 +17,7 @@
 mod history;
 mod stretch;
 mod walk;
+mod words;
 
 use kymo_machine::{CallId, CallKey, Doing, IrqLine, Machine, Named, ThreadId};
 use serde::Serialize;

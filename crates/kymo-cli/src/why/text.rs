@@ -1,9 +1,6 @@
 //! A critical path as text.
 
-use kymo_analysis::{
-    Because, CallRef, CriticalPath, LockRef, Note, Segment, SegmentKind, StretchKind, ThreadRef,
-    Who,
-};
+use kymo_analysis::{CriticalPath, Segment, StretchKind};
 
 use crate::report::cell::Cell;
 use crate::report::layout::wrap;
@@ -38,7 +35,7 @@ pub fn of(path: &CriticalPath, zero: i64, top: usize, has_colors: bool) -> Strin
     };
     let rows = path.by_who.iter().map(|of| {
         vec![
-            Cell::text(who(&of.who)),
+            Cell::text(of.who.to_string()),
             Cell::duration(of.ns),
             share(of.ns),
             Cell::count(of.segments),
@@ -72,7 +69,10 @@ fn paragraph(text: &mut String, look: &Look, sentence: &str) {
 fn head(path: &CriticalPath, zero: i64) -> String {
     let what = match path.stretch {
         StretchKind::LockWait => {
-            let lock = path.lock.as_ref().map_or_else(String::new, lock);
+            let lock = path
+                .lock
+                .as_ref()
+                .map_or_else(String::new, ToString::to_string);
             format!("waited {} for the lock {lock}", duration(path.ns))
         }
         StretchKind::OffCpu => format!("was off CPU for {}", duration(path.ns)),
@@ -86,7 +86,7 @@ fn head(path: &CriticalPath, zero: i64) -> String {
     };
     format!(
         "{} {what}, from {} to {}.",
-        thread(path.thread.as_ref()),
+        path.whose(),
         seconds(zero, Some(path.begin_ns)),
         seconds(zero, Some(path.end_ns))
     )
@@ -134,11 +134,11 @@ fn segments(text: &mut String, path: &CriticalPath, zero: i64, look: &Look) {
             Cell::text(seconds(zero, Some(segment.begin_ns))),
             Cell::duration(segment.ns),
             Cell::share(segment.ns, path.ns),
-            Cell::text(who(&segment.who)),
-            Cell::text(what(segment)),
+            Cell::text(segment.who.to_string()),
+            Cell::text(segment.says()),
             Cell::maybe(segment.cpu, |cpu| Cell::ranked(cpu.to_string(), cpu as f64)),
-            Cell::maybe(segment.call.as_ref(), |of| Cell::text(call(of))),
-            Cell::maybe(segment.because.as_ref(), |of| Cell::text(because(of))),
+            Cell::maybe(segment.call.as_ref(), |of| Cell::text(of.to_string())),
+            Cell::maybe(segment.because.as_ref(), |of| Cell::text(of.to_string())),
         ]
     });
     let title = "Critical path, in the order of time";
@@ -151,97 +151,5 @@ fn segments(text: &mut String, path: &CriticalPath, zero: i64, look: &Look) {
             duration(time)
         );
         paragraph(text, look, &sentence);
-    }
-}
-
-fn thread(thread: Option<&ThreadRef>) -> String {
-    match thread {
-        Some(ThreadRef {
-            tid,
-            name: Some(name),
-        }) => format!("{name} ({tid})"),
-        Some(ThreadRef { tid, name: None }) => format!("thread {tid}"),
-        None => "-".to_owned(),
-    }
-}
-
-fn lock(lock: &LockRef) -> String {
-    let name = lock.name.clone();
-    name.unwrap_or_else(|| format!("{:#x}", lock.lock))
-}
-
-fn call(call: &CallRef) -> String {
-    let number = || call.id.map(|id| id.to_string());
-    call.name.clone().or_else(number).unwrap_or_default()
-}
-
-/// Who was responsible.
-fn who(who: &Who) -> String {
-    match who {
-        Who::Thread(of) => thread(Some(of)),
-        Who::Interrupt(irq) => {
-            let soft = if irq.soft { "soft " } else { "" };
-            match &irq.name {
-                Some(name) => format!("{soft}interrupt {name} ({})", irq.irq),
-                None => format!("{soft}interrupt {}", irq.irq),
-            }
-        }
-        Who::IdleCpu { cpu } => format!("idle CPU {cpu}"),
-        _ => "not recorded".to_owned(),
-    }
-}
-
-/// What it did to the followed thread.
-fn what(segment: &Segment) -> String {
-    let followed = thread(segment.thread.as_ref());
-    match (segment.kind, segment.note) {
-        (_, Some(Note::Deadlock)) => {
-            format!("has the lock for which {followed} waits, and waits for it: a deadlock")
-        }
-        (SegmentKind::Running, _) => "runs".to_owned(),
-        (SegmentKind::Interrupt, Some(Note::Wakes)) => format!("wakes {followed}"),
-        (SegmentKind::Interrupt, _) => format!("interrupts {followed}"),
-        (SegmentKind::Runnable, Some(Note::Cpu)) => {
-            format!("{followed} is runnable; what its CPU runs is not in the trace")
-        }
-        (SegmentKind::Runnable, _) => match segment.who {
-            Who::IdleCpu { .. } => format!("runs nothing, though {followed} is runnable"),
-            _ => format!("runs while {followed} is runnable"),
-        },
-        (SegmentKind::Unknown, Some(Note::NotKept)) => {
-            "too much happened to be kept: before this nothing is known".to_owned()
-        }
-        (SegmentKind::Unknown, _) => format!("the trace does not say what {followed} does"),
-        (kind, note) => {
-            let state = match kind {
-                SegmentKind::Sleeping => "sleeps",
-                SegmentKind::Suspended => "is suspended",
-                SegmentKind::Ended => "has ended",
-                _ => "is blocked",
-            };
-            match (note, &segment.who) {
-                (None, Who::Interrupt(_)) => format!("{followed} {state} until it happens"),
-                (Some(Note::Interrupt), _) => {
-                    format!("{followed} {state}; the trace does not say which interrupt woke it")
-                }
-                (Some(Note::Waker), _) => {
-                    format!("{followed} {state}; the trace does not say who woke it")
-                }
-                (Some(Note::NotWoken), _) => format!("{followed} {state} and is not woken yet"),
-                _ => format!("{followed} {state}"),
-            }
-        }
-    }
-}
-
-/// Why the path follows the thread.
-fn because(because: &Because) -> String {
-    match because {
-        Because::Wakes { waiter } => format!("wakes {}", thread(waiter.as_ref())),
-        Because::Creates { waiter } => format!("creates {}", thread(waiter.as_ref())),
-        Because::Holds { waiter, lock: of } => {
-            format!("has {}, {} waits", lock(of), thread(waiter.as_ref()))
-        }
-        _ => String::new(),
     }
 }

@@ -30,15 +30,17 @@ export function button(text, title, act) {
  * @param {string} title
  * @param {string[]} head
  * @param {(string | number | Node)[][]} rows
+ * @param {number} words how many columns, from the first on, have words; the others are aligned as numbers
  */
-export function table(title, head, rows) {
+export function table(title, head, rows, words = 1) {
   const [whole, made] = [element("div"), element("table")];
   whole.className = "part";
   if (head.length > 0) {
     const [top, line] = [element("thead"), element("tr")];
-    for (const name of head) {
+    for (const [place, name] of head.entries()) {
       const cell = element("th", name);
       cell.setAttribute("scope", "col");
+      if (place >= words) cell.className = "number";
       line.append(cell);
     }
     top.append(line);
@@ -49,7 +51,7 @@ export function table(title, head, rows) {
     for (const [place, value] of row.entries()) {
       const cell = element("td");
       cell.append(typeof value === "number" ? value.toLocaleString("en") : value);
-      if (place > 0) cell.className = "number";
+      if (place >= words) cell.className = "number";
       line.append(cell);
     }
     made.append(line);

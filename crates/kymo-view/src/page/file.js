@@ -193,6 +193,11 @@ export async function arrows() {
   return { arrows: [], is_whole: true };
 }
 
+/** @type {typeof import("./server.js").why} */
+export async function why() {
+  throw new Error("This file does not have what other threads did outside of it. Open the trace with kymo view.");
+}
+
 /** @type {typeof import("./server.js").report} */
 export async function report(from, to) {
   if (from > 0 || to < head.trace.span_ns) throw new Error("This file has the report of all of it only. For that of another stretch, open the trace with kymo view.");
@@ -205,4 +210,4 @@ export async function diff() {
 }
 
 /** @satisfies {typeof import("./server.js")} */
-export default { STEPS, WORDS, trace, window, at, find, findCase, arrows, report, diff };
+export default { STEPS, WORDS, trace, window, at, find, findCase, arrows, why, report, diff };

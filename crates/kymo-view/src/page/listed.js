@@ -51,7 +51,7 @@ export function show(panel, window, view, lines, tracks, trace, go) {
       }
     }
   }
-  const made = table("In view", ["track", "what", "begins at", "lasts", "slices"], all);
+  const made = table("In view", ["track", "what", "begins at", "lasts", "slices"], all, 2);
   made.tabIndex = -1;
   panel.replaceChildren(made);
   if (left > 0) panel.append(element("p", `${left} more are not listed: zoom in, or show only some tracks.`));

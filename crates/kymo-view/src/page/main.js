@@ -5,11 +5,13 @@ import * as address from "./address.js";
 import { Arrows } from "./arrows.js";
 import * as compare from "./compare.js";
 import { Drawing } from "./draw.js";
+import { button } from "./element.js";
 import * as growing from "./growing.js";
 import * as keys from "./keys.js";
 import * as listed from "./listed.js";
 import { Marks } from "./marks.js";
 import * as panel from "./panel.js";
+import { CriticalPath } from "./path.js";
 import * as report from "./report.js";
 import * as server from "./server.js";
 import { countFrom, duration, firstTick, moment, seconds, step } from "./time.js";
@@ -51,6 +53,7 @@ tellAbout();
 const tracks = new Tracks(trace);
 const drawing = new Drawing(picture, trace);
 const arrows = new Arrows(tracks);
+const path = new CriticalPath(tracks);
 const whole = { from: 0, to: Math.max(trace.span_ns, SHORTEST) };
 /** What is in view. */
 let view = { ...whole };
@@ -170,6 +173,7 @@ function paint() {
   drawing.to.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--faint");
   if (tracks.topHeight > 0) drawing.to.fillRect(0, tracks.topHeight, width(), 2);
   select();
+  path.draw(drawing.to, place, width(), scroll.scrollTop);
   arrows.draw(drawing.to, place, width(), scroll.scrollTop);
   marks.draw(drawing.to, place, picture.height);
   rule();
@@ -406,13 +410,43 @@ async function showSlice(find, row) {
   selected = { from: found.begin_ns, to: found.end_ns, row };
   const track = tracks.byId.get(trace.rows[row].track);
   panel.slice(detail, track === undefined ? "" : tracks.path(track), found);
+  if (track !== undefined && tracks.isOfThread(track) && found.count === 1 && found.end_ns > found.begin_ns) {
+    detail.append(button("Why?", "Who held this thread up meanwhile: the critical path (Y)", why));
+  }
   arrows.shown = [];
+  path.shown = null;
   keep();
   draw();
   // The slice is there already, whether or not its arrows can be had.
   showArrows(found, selection).catch((error) => {
     if (selection === told) detail.append(String(error));
   });
+}
+
+/** Shows who held up the thread of what is selected. */
+async function why() {
+  if (selected === null || selected.row === null) {
+    return panel.say(detail, "Select a slice of a thread first, by a click: the critical path is that of its time.");
+  }
+  const { row, from, to } = selected;
+  const selection = told;
+  panel.say(detail, "Reading the trace for the critical path ...");
+  let found;
+  try {
+    found = await server.why(row, from, to);
+  } catch (error) {
+    if (selection === told) panel.say(detail, String(error));
+    return;
+  }
+  if (selection !== told) return;
+  path.shown = found;
+  arrows.shown = [];
+  detail.replaceChildren(...path.list(({ from_ns: begin, to_ns: end, track }) => {
+    const [middle, length] = [(begin + end) / 2, Math.max(end - begin, SHORTEST / 5)];
+    show(middle - 2.5 * length, middle + 2.5 * length);
+    if (track !== null) scrollToTrack(track);
+  }));
+  draw();
 }
 
 /** Shows the arrows of the slice that is selected. @param {server.Found} found @param {number} selection */
@@ -443,6 +477,7 @@ async function selectTime(from, to) {
   [from, to] = [Math.round(from), Math.round(to)];
   selected = { from, to, row: null };
   arrows.shown = [];
+  path.shown = null;
   const selection = told = ++selections;
   panel.say(detail, "Reading ...");
   keep();
@@ -477,6 +512,7 @@ function compareNext() {
 function askForSecond() {
   selected = null;
   arrows.shown = [];
+  path.shown = null;
   told = ++selections;
   panel.say(detail, "Select a second stretch of time, with shift and the mouse or by marks and R; it is compared with the first one.");
   keep();
@@ -489,6 +525,7 @@ async function deselect() {
   selected = null;
   first = null;
   arrows.shown = [];
+  path.shown = null;
   keep();
   draw();
   if (!trace.is_whole) return panel.say(detail, "The worst cases are shown once the trace has been read.");
@@ -658,6 +695,7 @@ const bindings = [
   { keys: ["m"], shown: "M", does: "mark the time under the mouse or in the middle, or remove its mark", act: mark },
   { keys: ["r"], shown: "R", does: "select the time between the marks around the mouse or the middle, or all that is in view: its report",
     act: selectBetween },
+  { keys: ["y"], shown: "Y", does: "who held up the thread of the selected slice: the critical path", act: why },
   { keys: ["c"], shown: "C", does: "compare the selected stretch of time with the one that is selected next, or no more", act: compareNext },
   { keys: ["/"], shown: "/", does: "search tracks by name", act: () => words.focus() },
   { keys: ["l"], shown: "L", does: "show only tracks whose name has one of the parts, between commas", act: () => only.focus() },

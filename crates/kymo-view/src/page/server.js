@@ -12,6 +12,10 @@
  *   category: string, name: string, number: number | null, is_cut: boolean,
  *   notes: [string, string][] }} Found
  * @typedef {{ name: string, from_ns: number, from_track: number, to_ns: number, to_track: number }} Arrow
+ * @typedef {{ from_ns: number, to_ns: number, track: number | null, who: string, says: string,
+ *   because: string, cpu: number | null }} PathSegment
+ * @typedef {{ segments: PathSegment[], by_who: [string, number, number][], is_whole: boolean,
+ *   losses: number }} Why
  * @typedef {{ from: number, to: number, columns: number, isExact: boolean,
  *   rows: Map<number, Uint32Array> }} Window
  */
@@ -96,6 +100,17 @@ export async function find(row, from, to) {
  */
 export async function arrows(row, from, to) {
   return (await ask("arrows", { row, from, to })).json();
+}
+
+/**
+ * Who held up the thread of a row, in a stretch of time.
+ * @param {number} row
+ * @param {number} from
+ * @param {number} to
+ * @returns {Promise<Why>}
+ */
+export async function why(row, from, to) {
+  return (await ask("why", { row, from, to })).json();
 }
 
 /**

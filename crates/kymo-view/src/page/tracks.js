@@ -154,6 +154,13 @@ export class Tracks {
     return track.parent === null ? undefined : this.byId.get(track.parent);
   }
 
+  /** Whether a track is one of a thread. @param {Track} track */
+  isOfThread(track) {
+    let home = track;
+    for (let at = this.outer(home); at !== undefined && at.kind !== "group" && at.kind !== "process"; at = this.outer(at)) home = at;
+    return home.kind === "thread" || this.outer(home)?.name === "Threads";
+  }
+
   /**
    * The lines in view with where they are in the picture: those on top last, as they cover others.
    * @param {number} scrolled

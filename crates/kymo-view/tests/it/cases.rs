@@ -111,3 +111,64 @@ fn what_lacks_something_is_refused() {
         assert_eq!(body.lines().count(), 1, "{query}: {body}");
     }
 }
+
+/// A thread sleeps until an interrupt wakes it, and then waits while another one runs.
+#[test]
+fn who_held_a_thread_up_is_said() {
+    let site = Site::new();
+    let trace = json(&site, "trace");
+    let track = |name: &str| {
+        let mut tracks = trace["tracks"].as_array().unwrap().iter();
+        let is_it = |track: &&Value| {
+            track["name"]
+                .as_str()
+                .is_some_and(|is| is.starts_with(name))
+        };
+        tracks.find(is_it).unwrap()["id"].clone()
+    };
+    let worker = track("worker");
+    let row = |of: &Value| {
+        let mut rows = trace["rows"].as_array().unwrap().iter();
+        rows.position(|row| row["track"] == *of).unwrap()
+    };
+    let mut states = trace["tracks"].as_array().unwrap().iter();
+    let state = states.find(|track| track["name"] == "state" && track["parent"] == worker);
+    let state = row(&state.unwrap()["id"]);
+    let path = json(&site, &format!("why?row={state}&from=1000000&to=1100000"));
+    let segments = path["segments"].as_array().unwrap().iter();
+    let told: Vec<String> = segments
+        .map(|one| {
+            assert_eq!(one["track"], worker, "{one}");
+            let [from, to] = ["from_ns", "to_ns"].map(|name| one[name].as_u64().unwrap());
+            let [who, says] = ["who", "says"].map(|name| one[name].as_str().unwrap());
+            format!("{} {} {who} {says}", from / 1000, to / 1000)
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "1000 1040 interrupt 7 worker (5) is blocked until it happens",
+            "1040 1045 interrupt 7 wakes worker (5)",
+            "1045 1050 interrupt 7 runs while worker (5) is runnable",
+            "1050 1100 </script> (6) runs while worker (5) is runnable",
+        ]
+    );
+    assert_eq!(
+        path["by_who"],
+        serde_json::json!([["interrupt 7", 50_000, 3], ["</script> (6)", 50_000, 1]])
+    );
+    assert_eq!(
+        (&path["is_whole"], &path["losses"]),
+        (&Value::Bool(true), &Value::from(0))
+    );
+
+    // A CPU is no thread, and there are no others.
+    let cpu = row(&track("CPU 0"));
+    for refused in [
+        format!("why?row={cpu}&from=0&to=1"),
+        "why?row=99999&from=0&to=1".to_owned(),
+    ] {
+        let (head, _) = site.get(&format!("api/{refused}"));
+        assert_eq!(status(&head), 400, "{refused}: {head}");
+    }
+}

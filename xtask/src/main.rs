@@ -25,6 +25,7 @@ mod process;
 mod python;
 mod rules;
 mod setup;
+mod sql;
 mod step;
 mod stress;
 mod suite;
@@ -197,6 +198,9 @@ enum Command {
         #[arg(long)]
         one_cpu: bool,
     },
+    /// Lint, build and test kymo-query, whose SQL engine takes minutes to compile
+    #[command(after_help = "Example: cargo xtask sql")]
+    Sql,
     /// Count the lines that a user of each port under ports/ adds, and compare with the limits
     #[command(after_help = "Example: cargo xtask ports")]
     Ports,
@@ -364,6 +368,7 @@ fn run(command: Command) -> Result<()> {
             println!("{}", clib::build(&target, one_cpu)?.display());
             Ok(())
         }
+        Command::Sql => sql::run(),
         Command::Ports => ports::run(),
         Command::Image { name } => {
             println!("{}", test::e2e::image(&name)?.display());

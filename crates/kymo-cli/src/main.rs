@@ -29,6 +29,7 @@ mod pattern;
 mod profile;
 mod profile_file;
 mod progress;
+mod query;
 mod receive;
 mod record;
 mod recover;
@@ -115,6 +116,8 @@ enum Verb {
     /// Converts a trace to another tool's format: Perfetto, Chrome's viewer, CSV, Parquet.
     #[command(after_help = export::EXAMPLES)]
     Export(export::Arguments),
+    /// Asks traces in SQL, by the program kymo-query, which is installed apart.
+    Query(query::Arguments),
     /// Draws a flame graph of another profiler's samples, or converts them.
     Import(import::Arguments),
     /// Draws how large the functions of a program are, as a flame graph of its code.
@@ -249,6 +252,7 @@ fn main() -> ExitCode {
         Verb::Lint(arguments) => lint::run(&arguments),
         Verb::Convert(arguments) => convert::run(&arguments),
         Verb::Export(arguments) => export::run(&arguments),
+        Verb::Query(arguments) => query::run(&arguments),
         Verb::Import(arguments) => import::run(&arguments),
         Verb::Size(arguments) => size::run(&arguments),
         Verb::Flame(arguments) => flame::run(&arguments),

@@ -2,7 +2,8 @@
 //!
 //! [`columns`] has the columns of a kind of event, and [`Row`] finds its cells in a record and gives
 //! them to [`Cells`], in the same order. Exports write them to files, and timelines show them beside
-//! an event.
+//! an event. [`SPAN_TABLES`] are the tables of what events mean together: slices on CPUs, system
+//! calls, waits for locks.
 //!
 //! - An enumeration is a text: its label, or its number where it has none.
 //! - Integers beyond 64 bits are texts too, and compound values are JSON.
@@ -13,6 +14,8 @@
 
 mod cells;
 mod column;
+mod spans;
 
 pub use cells::{Cells, Row, is_length};
 pub use column::{Column, ColumnType, columns};
+pub use spans::{SPAN_TABLES, SpanTable};

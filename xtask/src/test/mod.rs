@@ -21,7 +21,7 @@ use crate::suite::{self, Suite};
 use crate::watched::not_run;
 use crate::{
     book, compiled_out, conformance, export, flame, fuzz, kernel, miri, mistakes, models, overhead,
-    package, ports, rules, stress, tracers,
+    package, ports, rules, sql, stress, tracers,
 };
 
 use unchanged::Inputs;
@@ -199,6 +199,16 @@ pub(crate) const STEPS: &[Step] = &[
         |_| flame::check(),
     )
     .long("cargo xtask flame"),
+    step(
+        "sql",
+        "formatting of kymo-query; with --all its lints and tests",
+        |form| match form {
+            Form::Short => sql::fmt(),
+            Form::All => sql::run(),
+        },
+    )
+    .guards(&["kymo-ctf", "kymo-machine", "kymo-rows"], &["sql"])
+    .long("cargo xtask sql"),
     step("models", "the ring under a model checker", |form| {
         models::run(if form == Form::All { 1 } else { 0 })
     })

@@ -1,0 +1,113 @@
+//! Errors, as one sentence each.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use datafusion::error::DataFusionError;
+
+/// Why a query has no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The query, or a parameter of a ready question, is wrong.
+    #[error("{0}")]
+    Query(String),
+    /// A trace cannot be read.
+    #[error("{}: {source}", path.display())]
+    Trace {
+        /// Its directory, as it was given.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: kymo_ctf::Error,
+    },
+    /// The path is no directory.
+    #[error("{} is a file; give the trace directory", .0.display())]
+    File(PathBuf),
+    /// The query needs more memory than it may have, and could not spill to disk.
+    #[error("the query needs more memory than its limit: {0}")]
+    Memory(String),
+    /// The answer cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file, or what stands for the standard output.
+        path: PathBuf,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// The engine failed, or the machine under it.
+    #[error("{0}")]
+    Engine(String),
+}
+
+impl Error {
+    /// `InvalidInput` for a wrong query, `InvalidData` for an unusable trace, `Other` for all else.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Query(_) | Error::File(_) => ErrorKind::InvalidInput,
+            Error::Trace { .. } => ErrorKind::InvalidData,
+            _ => ErrorKind::Other,
+        }
+    }
+
+    /// Whether the reader of the output has gone, which is no failure.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Error::Write { source, .. } if source.kind() == ErrorKind::BrokenPipe)
+    }
+
+    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Error + use<'_> {
+        move |source| Error::Write {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Error {
+        let root = error.find_root();
+        match root {
+            DataFusionError::ResourcesExhausted(why) => Error::Memory(first_line(why)),
+            DataFusionError::IoError(_) | DataFusionError::ObjectStore(_) => {
+                Error::Engine(sentence(root))
+            }
+            // What the engine calls its own mistake is seldom the user's.
+            DataFusionError::Internal(_) | DataFusionError::ExecutionJoin(_) => {
+                Error::Engine(sentence(root))
+            }
+            _ => Error::Query(sentence(root)),
+        }
+    }
+}
+
+/// The engine's error, without the words that name its parts.
+fn sentence(error: &DataFusionError) -> String {
+    let mut text = first_line(&error.strip_backtrace());
+    let labels = [
+        "Error during planning: ",
+        "SQL error: ",
+        "Schema error: ",
+        "Execution error: ",
+        "Arrow error: ",
+        "Optimizer rule ",
+        "Invalid or Unsupported Configuration: ",
+    ];
+    while let Some(rest) = labels.iter().find_map(|label| text.strip_prefix(label)) {
+        text = rest.to_owned();
+    }
+    if let Some(syntax) = text.strip_prefix("ParserError(\"") {
+        let syntax = syntax.trim_end_matches("\")").replace("\\\"", "\"");
+        text = format!("SQL syntax: {syntax}");
+    }
+    if let Some((_, after)) = text.split_once("table '")
+        && let Some((name, _)) = after.split_once("' not found")
+    {
+        let name = name.rsplit('.').next().unwrap_or(name);
+        return format!("there is no table {name}; `show tables` lists them");
+    }
+    text.trim_end_matches('.').to_owned()
+}
+
+fn first_line(text: &str) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    line.trim().to_owned()
+}

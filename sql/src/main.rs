@@ -1,0 +1,218 @@
+//! `kymo-query`, which `kymo query` runs.
+
+#![forbid(unsafe_code)]
+
+use std::io::{ErrorKind, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, ValueEnum};
+use kymo_sql::{Error, Format, Limits, Output, Question, Session, Traces, questions};
+
+const EXAMPLES: &str = "Examples:
+  kymo query trace 'select name, count(*) from events group by name'
+  kymo query trace 'select * from sched_switch where cpu = 0 limit 10'
+  kymo query trace \"select * from syscalls where duration_ns > ns('5ms')\" --format json
+  kymo query trace @wake-latency --thread 'ui*'
+  kymo query before after 'select trace, count(*) from lock_waits group by trace'
+  kymo query trace 'show tables'
+  kymo query trace 'describe syscalls'
+  kymo query --list";
+
+/// Asks traces in SQL, as they lie on disk.
+///
+/// The last argument is the query, or @NAME for a ready question; those before it are traces.
+///
+/// Exit codes: 0 success; 2 invalid command line or query; 3 unusable input; 4 something is missing
+/// on this machine, such as memory.
+#[derive(Parser)]
+#[command(name = "kymo query", bin_name = "kymo query", version, after_help = EXAMPLES)]
+#[command(max_term_width = 100, verbatim_doc_comment)]
+struct Arguments {
+    /// The trace directories, and behind them the query.
+    #[arg(value_name = "TRACE|QUERY", required_unless_present = "list")]
+    words: Vec<String>,
+    /// Read the query from this file; - is the standard input.
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// List the ready questions, with their parameters.
+    #[arg(long)]
+    list: bool,
+    /// Format of the answer.
+    #[arg(long, value_enum, default_value_t = Shape::Table)]
+    format: Shape,
+    /// Write the answer to this file.
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Memory of sorts, groups and joins, above which they spill to disk or fail.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
+    memory: usize,
+    /// Number of threads; by default that of the CPUs.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Shape {
+    Table,
+    Csv,
+    Json,
+    Parquet,
+}
+
+/// A size in bytes, such as 512MiB.
+fn size(text: &str) -> Result<usize, String> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit());
+    let (number, unit) = text.split_at(end.unwrap_or(text.len()));
+    let shift = match unit {
+        "" | "B" => 0,
+        "KiB" | "K" => 10,
+        "MiB" | "M" => 20,
+        "GiB" | "G" => 30,
+        _ => return Err("give a number and KiB, MiB or GiB, such as 512MiB".to_owned()),
+    };
+    let bytes = number
+        .parse()
+        .ok()
+        .and_then(|number: usize| number.checked_mul(1 << shift));
+    match bytes {
+        Some(bytes) if bytes > 0 => Ok(bytes),
+        _ => Err("give a size from 1 byte on, such as 512MiB".to_owned()),
+    }
+}
+
+/// The ready question of this name.
+fn question(name: &str) -> Result<Question, Error> {
+    let all = questions();
+    let found = all.iter().find(|question| question.name == name).cloned();
+    found.ok_or_else(|| {
+        let sentence = format!("there is no question @{name}; kymo query --list shows them");
+        Error::Query(sentence)
+    })
+}
+
+/// The command with an option for each parameter of the ready question, if one is named.
+fn command(question: Option<&Question>) -> clap::Command {
+    let mut command = Arguments::command();
+    for parameter in question.iter().flat_map(|question| &question.parameters) {
+        let option = Arg::new(parameter.name).long(parameter.name);
+        let option = option.help(format!(
+            "{} [default: {}]",
+            parameter.what, parameter.default
+        ));
+        command = command.arg(option.value_name("PATTERN").help_heading("Of the question"));
+    }
+    command
+}
+
+fn list() -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    for question in questions() {
+        writeln!(out, "@{}\n    {}", question.name, question.title)?;
+        for of in question.parameters {
+            writeln!(
+                out,
+                "    --{} PATTERN  {} (default {})",
+                of.name, of.what, of.default
+            )?;
+        }
+    }
+    out.flush()
+}
+
+fn read(path: &PathBuf) -> Result<String, Error> {
+    let read = match path.as_os_str() == "-" {
+        true => std::io::read_to_string(std::io::stdin()),
+        false => std::fs::read_to_string(path),
+    };
+    read.map_err(|error| Error::Query(format!("cannot read {}: {error}", path.display())))
+}
+
+fn run(
+    arguments: &Arguments,
+    matches: &ArgMatches,
+    asked: Option<Question>,
+) -> Result<Vec<String>, Error> {
+    let mut directories = arguments.words.clone();
+    let (sql, parameters) = match (&arguments.file, asked) {
+        (Some(_), Some(_)) => {
+            let sentence = "give a file with a query or a ready question, not both";
+            return Err(Error::Query(sentence.to_owned()));
+        }
+        (Some(path), None) => (read(path)?, Vec::new()),
+        (None, Some(question)) => {
+            directories.retain(|word| !word.starts_with('@'));
+            let values = question.parameters.iter().map(|of| {
+                let value = matches.get_one::<String>(of.name).map(String::as_str);
+                (of.name.to_owned(), value.unwrap_or(of.default).to_owned())
+            });
+            (question.sql.to_owned(), values.collect())
+        }
+        (None, None) => (directories.pop().unwrap_or_default(), Vec::new()),
+    };
+    if directories.is_empty() {
+        let sentence = "give a trace directory before the query";
+        return Err(Error::Query(sentence.to_owned()));
+    }
+    let traces = Traces::open(&directories)?;
+    let defaults = Limits::default();
+    let limits = Limits {
+        memory: arguments.memory,
+        threads: arguments.jobs.map_or(defaults.threads, usize::from),
+    };
+    let session = Session::new(&traces, limits)?;
+    let format = match arguments.format {
+        Shape::Table => Format::Table,
+        Shape::Csv => Format::Csv,
+        Shape::Json => Format::Json,
+        Shape::Parquet => Format::Parquet,
+    };
+    let mut output = Output::new(format, arguments.out.as_deref())?;
+    session.ask(&sql, &parameters, &mut |answer| output.take(answer))?;
+    output.finish()?;
+    Ok(traces.damage())
+}
+
+fn main() -> ExitCode {
+    let named = std::env::args().find_map(|word| word.strip_prefix('@').map(str::to_owned));
+    let asked = match named.as_deref().map(question).transpose() {
+        Ok(asked) => asked,
+        Err(error) => return failed(&error),
+    };
+    let matches = command(asked.as_ref()).get_matches();
+    let arguments = match Arguments::from_arg_matches(&matches) {
+        Ok(arguments) => arguments,
+        Err(error) => error.exit(),
+    };
+    if arguments.list {
+        return match list() {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => ExitCode::from(4),
+            _ => ExitCode::SUCCESS,
+        };
+    }
+    match run(&arguments, &matches, asked) {
+        Ok(damage) => {
+            for problem in damage.iter().take(3) {
+                eprintln!("kymo: {problem}");
+            }
+            if let Some(more) = damage.len().checked_sub(3).filter(|more| *more > 0) {
+                eprintln!("kymo: {more} further problems.");
+            }
+            if !damage.is_empty() {
+                eprintln!("kymo: the answer is of what could be read.");
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &Error) -> ExitCode {
+    eprintln!("kymo: {error}");
+    ExitCode::from(match error.kind() {
+        ErrorKind::InvalidInput => 2,
+        ErrorKind::InvalidData => 3,
+        _ => 4,
+    })
+}

@@ -1,0 +1,331 @@
+//! Tables of what events mean together, from the model of the traced machine: spans of time,
+//! losses, threads; and the traces themselves.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use kymo_ctf::{ItemRef, LossKind};
+use kymo_machine::{Machine, Span};
+use kymo_rows::{Cells, SPAN_TABLES, SpanTable};
+
+use crate::column::{Builder, Holds, NextCells, of_span};
+use crate::filter::{Filters, pushed_down};
+use crate::scan::{self, Part, Rows};
+use crate::traces::{Opened, Traces};
+
+/// What the rows of a table are.
+#[derive(Debug, Clone)]
+enum Of {
+    Spans(SpanTable),
+    Losses,
+    Threads,
+    Traces,
+}
+
+/// A table of one pass over each trace.
+#[derive(Debug)]
+pub(crate) struct ModelTable {
+    traces: Traces,
+    of: Of,
+    columns: Vec<(String, Holds)>,
+    schema: SchemaRef,
+}
+
+impl ModelTable {
+    fn new(traces: &Traces, of: Of, more: Vec<(String, Holds)>) -> ModelTable {
+        let mut columns = vec![("trace".to_owned(), Holds::Word)];
+        columns.extend(more);
+        let named = columns.iter().map(|(name, holds)| (name.as_str(), *holds));
+        ModelTable {
+            traces: traces.clone(),
+            of,
+            schema: scan::schema(named),
+            columns,
+        }
+    }
+
+    /// All tables, with their names.
+    pub(crate) fn all(traces: &Traces) -> Vec<(&'static str, ModelTable)> {
+        let named = |columns: &[(&str, Holds)]| {
+            let columns = columns.iter();
+            columns
+                .map(|(name, holds)| ((*name).to_owned(), *holds))
+                .collect::<Vec<_>>()
+        };
+        let spans = SPAN_TABLES.iter().map(|table| {
+            let mut columns = named(&[("time", Holds::Time)]);
+            for column in table.columns() {
+                let holds = of_span(&column);
+                columns.push((column.name, holds));
+            }
+            (
+                table.name,
+                ModelTable::new(traces, Of::Spans(*table), columns),
+            )
+        });
+        let others = [
+            (
+                "losses",
+                Of::Losses,
+                named(&[
+                    ("stream", Holds::Text),
+                    ("cpu", Holds::Signed),
+                    ("kind", Holds::Text),
+                    ("count", Holds::Unsigned),
+                    ("begin_ns", Holds::Signed),
+                    ("end_ns", Holds::Signed),
+                ]),
+            ),
+            (
+                "threads",
+                Of::Threads,
+                named(&[
+                    ("tid", Holds::Unsigned),
+                    ("thread", Holds::Text),
+                    ("pid", Holds::Unsigned),
+                    ("process", Holds::Text),
+                    ("cpu", Holds::Signed),
+                    ("created_ns", Holds::Signed),
+                    ("ended_ns", Holds::Signed),
+                ]),
+            ),
+            (
+                "traces",
+                Of::Traces,
+                named(&[
+                    ("streams", Holds::Signed),
+                    ("bytes", Holds::Signed),
+                    ("begin_ns", Holds::Signed),
+                    ("end_ns", Holds::Signed),
+                ]),
+            ),
+        ];
+        let others = others.map(|(name, of, columns)| (name, ModelTable::new(traces, of, columns)));
+        spans.chain(others).collect()
+    }
+}
+
+fn has(name: &str) -> bool {
+    name == "trace"
+}
+
+#[async_trait::async_trait]
+impl TableProvider for ModelTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(pushed_down(filters, &has))
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let filters = Filters::new(session, filters, &has)?;
+        let all = 0..self.columns.len();
+        // Cells are given in the order of the table: the engine puts them into that of the query.
+        let mut chosen = projection.cloned().unwrap_or_else(|| all.clone().collect());
+        let asked = chosen.clone();
+        chosen.sort_unstable();
+        chosen.dedup();
+        let schema = Arc::new(self.schema.project(&chosen)?);
+        let columns = all.map(|place| {
+            let (_, holds) = self.columns.get(place)?;
+            chosen.contains(&place).then_some(*holds)
+        });
+        let columns: Arc<[Option<Holds>]> = columns.collect();
+        let names = self.traces.all.iter().map(|trace| trace.name.as_str());
+        let passes = filters.passes("trace", &crate::events::word_array(names)?)?;
+        let wanted = passes.iter().enumerate().filter(|(_, passes)| **passes);
+        let parts = wanted.map(|(trace, _)| ModelPart {
+            traces: self.traces.clone(),
+            trace,
+            of: self.of.clone(),
+            columns: Arc::clone(&columns),
+        });
+        let plan = scan::plan(schema, parts.collect(), limit)?;
+        if asked == chosen {
+            return Ok(plan);
+        }
+        let places = asked
+            .iter()
+            .filter_map(|asked| chosen.iter().position(|one| one == asked));
+        scan::reorder(plan, places)
+    }
+}
+
+/// The rows of one trace.
+#[derive(Debug)]
+struct ModelPart {
+    traces: Traces,
+    trace: usize,
+    of: Of,
+    /// What the columns hold that are asked for.
+    columns: Arc<[Option<Holds>]>,
+}
+
+impl Part for ModelPart {
+    fn run(&self, rows: &mut Rows) -> Result<()> {
+        let Some(trace) = self.traces.all.get(self.trace) else {
+            return Ok(());
+        };
+        let columns = self.columns.iter().enumerate();
+        let columns = columns.map(|(place, holds)| match (place, holds) {
+            (_, None) => Builder::Skipped,
+            (0, Some(_)) => scan::words([trace.name.as_str()]),
+            (_, Some(holds)) => Builder::new(*holds),
+        });
+        rows.columns = columns.collect();
+        match &self.of {
+            Of::Traces => one_trace(trace, rows),
+            Of::Losses => self.losses(trace, rows),
+            Of::Threads => self.threads(trace, rows),
+            Of::Spans(table) => self.spans(trace, table, rows),
+        }
+    }
+}
+
+/// Fills a row behind the trace's name. `false` if no more rows are wanted.
+fn row(rows: &mut Rows, fill: impl FnOnce(&mut NextCells<'_>)) -> Result<bool> {
+    let mut cells = rows.columns.iter_mut();
+    if let Some(trace) = cells.next() {
+        trace.word(0);
+    }
+    fill(&mut NextCells(cells));
+    rows.end_row()
+}
+
+fn signed(value: Option<i64>, to: &mut dyn Cells) {
+    match value {
+        Some(value) => to.signed(value),
+        None => to.missing(),
+    }
+}
+
+fn unsigned(value: Option<u64>, to: &mut dyn Cells) {
+    match value {
+        Some(value) => to.unsigned(value),
+        None => to.missing(),
+    }
+}
+
+fn text(value: Option<&str>, to: &mut dyn Cells) {
+    match value {
+        Some(value) => to.text(value),
+        None => to.missing(),
+    }
+}
+
+fn nanos(value: Option<i128>) -> Option<i64> {
+    value.and_then(|nanos| i64::try_from(nanos).ok())
+}
+
+fn one_trace(trace: &Opened, rows: &mut Rows) -> Result<()> {
+    let (mut streams, mut bytes) = (0, 0);
+    for (_, _, stream) in trace.map.streams() {
+        streams += 1;
+        bytes += stream.len() as u64;
+    }
+    let more = row(rows, |to| {
+        to.unsigned(streams);
+        to.unsigned(bytes);
+        signed(nanos(trace.map.read().begin_nanos()), to);
+        signed(nanos(trace.map.end_nanos()), to);
+    });
+    more.map(drop)
+}
+
+impl ModelPart {
+    fn losses(&self, trace: &Opened, rows: &mut Rows) -> Result<()> {
+        let mut reader = trace.map.read();
+        while let Some(item) = reader.next()
+            && rows.is_wanted()
+        {
+            self.traces.look(trace, &item);
+            let ItemRef::Loss(loss) = item else {
+                continue;
+            };
+            let more = row(rows, |to| {
+                to.text(&loss.stream);
+                unsigned(loss.cpu, to);
+                to.text(match loss.kind {
+                    LossKind::Events => "events",
+                    LossKind::Packets => "packets",
+                });
+                to.unsigned(loss.count);
+                signed(nanos(loss.begin_nanos), to);
+                signed(nanos(loss.end_nanos), to);
+            });
+            if !more? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn threads(&self, trace: &Opened, rows: &mut Rows) -> Result<()> {
+        let (mut reader, mut machine) = (trace.map.read(), Machine::new());
+        while let Some(item) = reader.next()
+            && rows.is_wanted()
+        {
+            self.traces.look(trace, &item);
+            machine.add(&item);
+        }
+        for thread in machine.threads() {
+            let more = row(rows, |to| {
+                to.unsigned(thread.tid);
+                text(thread.name.as_deref(), to);
+                unsigned(thread.pid, to);
+                let process = thread.pid.and_then(|pid| machine.process(pid));
+                text(process.map(|name| &**name), to);
+                unsigned(thread.cpu, to);
+                signed(thread.created, to);
+                signed(thread.ended, to);
+            });
+            if !more? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn spans(&self, trace: &Opened, table: &SpanTable, rows: &mut Rows) -> Result<()> {
+        let (mut reader, mut machine) = (trace.map.read(), Machine::new());
+        while let Some(item) = reader.next()
+            && rows.is_wanted()
+        {
+            self.traces.look(trace, &item);
+            machine.add(&item);
+            let spans = machine
+                .changes()
+                .iter()
+                .filter_map(|of| Span::of(of, &machine));
+            for span in spans.filter(|span| span.kind == table.kind) {
+                let more = row(rows, |to| {
+                    to.signed(span.begin_ns);
+                    table.write(&span, &machine, to);
+                });
+                if !more? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! The command: formats, errors, exit codes.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::made::busy;
+
+fn query(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_kymo-query"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn errors_are_one_sentence_with_a_status() {
+    let mut made = busy("errors", 11, 10);
+    let path = made.finish().to_owned();
+    let trace = path.to_str().unwrap();
+    let garbage = std::env::temp_dir().join(format!("kymo-sql-{}", std::process::id()));
+    std::fs::create_dir_all(&garbage).unwrap();
+    std::fs::write(garbage.join("metadata"), [0xff; 100]).unwrap();
+    let wrong: &[(&[&str], i32, &str)] = &[
+        (&[trace, "selec 1"], 2, "SQL syntax"),
+        (
+            &[trace, "select * from nothing"],
+            2,
+            "there is no table nothing",
+        ),
+        (&[trace, "select nothing from events"], 2, "nothing"),
+        (&[trace, "select ns('5 parsecs')"], 2, "ns('5 parsecs')"),
+        (&[trace, "create table t as select 1"], 2, "DDL"),
+        (
+            &[trace, "copy (select 1) to '/tmp/kymo-sql-never.csv'"],
+            2,
+            "DML",
+        ),
+        (&[trace, ""], 2, ""),
+        (&[trace, "@nothing"], 2, "no question @nothing"),
+        (&[trace, "select 1", "--format", "parquet"], 2, "--out"),
+        (&["select 1"], 2, "give a trace"),
+        (&["/nowhere", "select 1"], 3, "/nowhere"),
+        (&[garbage.to_str().unwrap(), "select 1"], 3, "metadata"),
+    ];
+    for (arguments, status, says) in wrong {
+        let output = query(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(*status), "{arguments:?}: {said}");
+        assert!(
+            said.contains(says) && said.starts_with("kymo: "),
+            "{arguments:?}: {said}"
+        );
+        assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+    std::fs::remove_dir_all(&garbage).unwrap();
+}
+
+#[test]
+fn a_damaged_stream_gives_the_rest_and_a_message() {
+    let mut made = busy("damaged", 12, 300);
+    let path = made.finish().to_owned();
+    let stream = path.join("events_0");
+    let mut bytes = std::fs::read(&stream).unwrap();
+    let end = bytes.len() - 100;
+    bytes.truncate(end);
+    std::fs::write(&stream, bytes).unwrap();
+    let output = query(&[path.to_str().unwrap(), "select count(*) as n from events"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        text(&output.stderr).contains("events_0"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn formats_have_the_same_rows() {
+    let mut made = busy("formats", 13, 50);
+    let path = made.finish().to_owned();
+    let trace = path.to_str().unwrap();
+    let sql = "select name, cpu, count(*) as n, null as none from events \
+               group by name, cpu order by name, cpu";
+    let csv = text(&query(&[trace, sql, "--format", "csv"]).stdout);
+    let json = text(&query(&[trace, sql, "--format", "json"]).stdout);
+    let table = text(&query(&[trace, sql]).stdout);
+    let mut lines = csv.lines();
+    assert_eq!(lines.next(), Some("name,cpu,n,none"));
+    let lines: Vec<_> = lines.collect();
+    let objects: Vec<serde_json::Value> = json
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(lines.len() > 3 && lines.len() == objects.len());
+    for ((line, object), row) in lines.iter().zip(&objects).zip(table.lines().skip(1)) {
+        let cells = [
+            object["name"].as_str().unwrap(),
+            &object["cpu"].to_string(),
+            &object["n"].to_string(),
+            "",
+        ];
+        assert_eq!(line.split(',').collect::<Vec<_>>(), cells);
+        assert!(object["none"].is_null());
+        assert_eq!(row.split_whitespace().collect::<Vec<_>>(), cells[..3]);
+    }
+    // A Parquet file, and no other one beside it.
+    let file = path.join("out.parquet");
+    let output = query(&[
+        trace,
+        sql,
+        "--format",
+        "parquet",
+        "--out",
+        file.to_str().unwrap(),
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(std::fs::read(&file).unwrap().starts_with(b"PAR1"));
+    assert!(!Path::new(&format!("{}.part", file.display())).exists());
+    let listed = text(&query(&["--list"]).stdout);
+    assert!(listed.contains("@wake-latency") && listed.contains("--thread"));
+}

@@ -1,0 +1,8 @@
+//! Queries over made traces, beside computations by hand and by `kymo-analysis`.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
+
+mod brute;
+mod command;
+mod made;
+mod ready;

@@ -79,7 +79,8 @@ pub(crate) fn run(arch: Arch, kernel: Option<Kernel>) -> Result<()> {
     let trace = trace.display();
     println!("babeltrace2 accepts the trace: {trace}");
     let kymo = kymo.display();
-    println!("Next, see all of its report:     {kymo} report {trace} --top 0");
+    println!("Next, look at it in a browser:   {kymo} view {trace}");
+    println!("or see all of its report:        {kymo} report {trace} --top 0");
     println!("or draw it for ui.perfetto.dev:  {kymo} export {trace} demo.pftrace --to perfetto");
     Ok(())
 }

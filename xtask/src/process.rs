@@ -81,7 +81,16 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     print_time(begin);
     let text = String::from_utf8_lossy(&result.stdout).into_owned();
     if !result.status.success() {
-        bail!("this failed ({}): {line}\n{text}", result.status);
+        // Cargo's messages in JSON are not for people; its errors are on the standard error.
+        let told = text
+            .lines()
+            .filter(|line| !line.starts_with("{\"reason\":"));
+        let told: Vec<&str> = told.collect();
+        bail!(
+            "this failed ({}): {line}\n{}",
+            result.status,
+            told.join("\n")
+        );
     }
     Ok(text)
 }

@@ -19,9 +19,15 @@ use kymo_ctf::EventRef;
 use crate::folder;
 use kymo_rows::{Cells, Column, ColumnType, Row};
 
-/// Rows of a batch and of a row group. Memory per kind of event is at most a row group.
+/// Most rows of a batch and of a row group.
 const BATCH: usize = 1 << 13;
 const GROUP: usize = 1 << 17;
+/// Bytes of text with which a batch ends, and bytes of a row group. Memory per kind of event is about
+/// a row group.
+const BATCH_TEXT: usize = 1 << 24;
+const GROUP_BYTES: usize = 1 << 26;
+/// The longest text in bytes: with it, a batch's texts still have offsets of 31 bits.
+const LONGEST: usize = 1 << 30;
 
 /// A column's values in the current batch.
 enum Builder {
@@ -53,12 +59,25 @@ impl Builder {
 
 /// The next cells of a row. A value of another type than the column's is written as text in columns
 /// of text (such as numbers that may exceed 64 bits), and elsewhere as missing.
-struct NextCells<'b>(std::slice::IterMut<'b, Builder>);
+struct NextCells<'b> {
+    columns: std::slice::IterMut<'b, Builder>,
+    /// Bytes of text so far.
+    bytes: usize,
+}
+
+impl<'b> NextCells<'b> {
+    fn of(columns: &'b mut [Builder]) -> NextCells<'b> {
+        NextCells {
+            columns: columns.iter_mut(),
+            bytes: 0,
+        }
+    }
+}
 
 impl Cells for NextCells<'_> {
     #[inline]
     fn unsigned(&mut self, value: u64) {
-        match self.0.next() {
+        match self.columns.next() {
             Some(Builder::Unsigned(to)) => to.append_value(value),
             Some(Builder::Text(to)) => to.append_value(value.to_string()),
             other => append_null(other),
@@ -67,7 +86,7 @@ impl Cells for NextCells<'_> {
 
     #[inline]
     fn signed(&mut self, value: i64) {
-        match self.0.next() {
+        match self.columns.next() {
             Some(Builder::Signed(to)) => to.append_value(value),
             Some(Builder::Text(to)) => to.append_value(value.to_string()),
             other => append_null(other),
@@ -75,7 +94,7 @@ impl Cells for NextCells<'_> {
     }
 
     fn float(&mut self, value: f64) {
-        match self.0.next() {
+        match self.columns.next() {
             Some(Builder::Float(to)) => to.append_value(value),
             Some(Builder::Text(to)) => to.append_value(value.to_string()),
             other => append_null(other),
@@ -84,14 +103,17 @@ impl Cells for NextCells<'_> {
 
     #[inline]
     fn text(&mut self, value: &str) {
-        match self.0.next() {
-            Some(Builder::Text(to)) => to.append_value(value),
+        match self.columns.next() {
+            Some(Builder::Text(to)) if value.len() <= LONGEST => {
+                self.bytes += value.len();
+                to.append_value(value);
+            }
             other => append_null(other),
         }
     }
 
     fn missing(&mut self) {
-        append_null(self.0.next());
+        append_null(self.columns.next());
     }
 }
 
@@ -141,19 +163,36 @@ pub(crate) struct Table {
     columns: Vec<Builder>,
     row: Row,
     json: Vec<u8>,
+    /// Rows, and bytes of text, of the batch.
     rows: usize,
+    bytes: usize,
 }
 
 impl Table {
+    /// Ends a row with so many bytes of text.
+    #[inline]
+    fn end_row(&mut self, bytes: usize) -> io::Result<()> {
+        self.rows += 1;
+        self.bytes += bytes;
+        match self.rows >= BATCH || self.bytes >= BATCH_TEXT {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         if self.rows == 0 {
             return Ok(());
         }
-        self.rows = 0;
+        (self.rows, self.bytes) = (0, 0);
         let arrays = self.columns.iter_mut().map(Builder::finish).collect();
         let batch =
             RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(io::Error::other)?;
-        self.writer.write(&batch).map_err(io::Error::other)
+        self.writer.write(&batch).map_err(io::Error::other)?;
+        if self.writer.in_progress_size() >= GROUP_BYTES {
+            self.writer.flush().map_err(io::Error::other)?;
+        }
+        Ok(())
     }
 }
 
@@ -184,29 +223,24 @@ impl folder::Table for Table {
             row,
             json: Vec::new(),
             rows: 0,
+            bytes: 0,
         })
     }
 
     #[inline]
     fn add(&mut self, event: &EventRef<'_>) -> io::Result<()> {
-        let mut cells = NextCells(self.columns.iter_mut());
+        let mut cells = NextCells::of(&mut self.columns);
         folder::first_cells(event, &mut cells);
         self.row.write(event, &mut self.json, &mut cells);
-        self.rows += 1;
-        if self.rows >= BATCH {
-            self.flush()
-        } else {
-            Ok(())
-        }
+        let bytes = cells.bytes;
+        self.end_row(bytes)
     }
 
     fn row(&mut self, fill: impl FnOnce(&mut dyn Cells)) -> io::Result<()> {
-        fill(&mut NextCells(self.columns.iter_mut()));
-        self.rows += 1;
-        match self.rows {
-            BATCH.. => self.flush(),
-            _ => Ok(()),
-        }
+        let mut cells = NextCells::of(&mut self.columns);
+        fill(&mut cells);
+        let bytes = cells.bytes;
+        self.end_row(bytes)
     }
 
     fn finish(mut self) -> io::Result<()> {

@@ -189,6 +189,11 @@ fn stacks_may_be_deep_and_names_long() {
 
 /// A trace whose clock counts seconds, with an event at each of these.
 fn seconds(name: &str, times: &[u64]) -> (PathBuf, kymo_ctf::Trace) {
+    texts(name, times, |_| ODD.replace('\0', ""))
+}
+
+/// Such a trace, whose events have these texts.
+fn texts(name: &str, times: &[u64], text: impl Fn(u64) -> String) -> (PathBuf, kymo_ctf::Trace) {
     let folder = std::env::temp_dir().join(format!("kymo-limits-{}-{name}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("trace")).unwrap();
@@ -201,7 +206,7 @@ fn seconds(name: &str, times: &[u64]) -> (PathBuf, kymo_ctf::Trace) {
     let mut stream = Vec::new();
     for time in times {
         stream.extend(time.to_le_bytes());
-        stream.extend(ODD.replace('\0', "").bytes().chain([0]));
+        stream.extend(text(*time).bytes().chain([0]));
     }
     fs::write(folder.join("trace/stream"), stream).unwrap();
     let trace = kymo_ctf::Trace::open(&folder.join("trace")).unwrap();
@@ -237,6 +242,65 @@ fn csv_leaves_out_times_beyond_its_range() {
             ("", "18446744074"),
         ]
     );
+}
+
+/// The columns `begin_ns` or such and `text` of all rows of a Parquet file, and how many groups of
+/// rows it has.
+#[cfg(feature = "parquet")]
+fn of_parquet(file: &std::path::Path) -> (Vec<(Option<i64>, String)>, usize) {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use parquet::record::RowAccessor as _;
+    let reader = SerializedFileReader::new(fs::File::open(file).unwrap()).unwrap();
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let mut columns = schema.columns().iter();
+    let text = columns.position(|column| column.name() == "text").unwrap();
+    let rows = reader.get_row_iter(None).unwrap().map(|row| {
+        let row = row.unwrap();
+        let time = row.get_long(0).ok();
+        (time, row.get_string(text).unwrap().clone())
+    });
+    (rows.collect(), reader.num_row_groups())
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_leaves_out_times_beyond_its_range() {
+    let (folder, trace) = seconds("parquet", &AROUND);
+    let out = folder.join("tables");
+    export(&trace, Format::Parquet, &out, |_| ()).unwrap();
+    let (rows, _) = of_parquet(&out.join("event=e/part-0.parquet"));
+    fs::remove_dir_all(&folder).unwrap();
+    let times: Vec<_> = rows.iter().map(|(time, _)| *time).collect();
+    assert_eq!(times, [Some(9_223_372_036_000_000_000), None, None, None]);
+    let odd = ODD.replace('\0', "");
+    assert!(rows.iter().all(|(_, text)| *text == odd), "{rows:?}");
+}
+
+/// Batches and groups of rows end with so many bytes of text: one of a full number of rows would
+/// exceed the offsets of its arrays.
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_has_long_texts_in_several_groups() {
+    const LONG: usize = 1 << 20;
+    let text = |time: u64| {
+        let mut seed = time.wrapping_add(1);
+        let letters = (0..LONG).map(|_| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            char::from(b'!' + ((seed >> 33) % 90) as u8)
+        });
+        letters.collect::<String>()
+    };
+    let times: Vec<u64> = (0..100).collect();
+    let (folder, trace) = texts("long", &times, text);
+    let out = folder.join("tables");
+    export(&trace, Format::Parquet, &out, |_| ()).unwrap();
+    let (rows, groups) = of_parquet(&out.join("event=e/part-0.parquet"));
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(rows.len(), times.len());
+    for (time, (_, found)) in times.iter().zip(&rows) {
+        assert!(*found == text(*time), "{time}");
+    }
+    assert!((2..10).contains(&groups), "{groups} groups");
 }
 
 /// Perfetto's times are unsigned; later ones than the greatest stand at it.

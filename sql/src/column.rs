@@ -99,6 +99,11 @@ pub(crate) fn of_span(column: &Column) -> Holds {
     }
 }
 
+/// Bytes of text with which a batch ends.
+const ENOUGH: usize = 1 << 22;
+/// The longest text in bytes: with it, a batch's texts still have offsets of 31 bits.
+const LONGEST: usize = 1 << 30;
+
 /// The values of a column in the current batch.
 #[derive(Debug)]
 pub(crate) enum Builder {
@@ -176,8 +181,17 @@ impl Builder {
     #[inline]
     pub(crate) fn text(&mut self, value: &str) {
         match self {
-            Builder::Text(to) => to.append_value(value),
+            Builder::Text(to) if value.len() <= LONGEST => to.append_value(value),
             _ => self.missing(),
+        }
+    }
+
+    /// Whether it has so much text that the batch should end.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        match self {
+            Builder::Text(of) => of.values_slice().len() >= ENOUGH,
+            _ => false,
         }
     }
 

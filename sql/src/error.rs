@@ -26,6 +26,9 @@ pub enum Error {
     /// The query needs more memory than it may have, and could not spill to disk.
     #[error("the query needs more memory than its limit: {0}")]
     Memory(String),
+    /// Somebody stopped the query.
+    #[error("interrupted")]
+    Interrupted,
     /// The answer cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -40,11 +43,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// `InvalidInput` for a wrong query, `InvalidData` for an unusable trace, `Other` for all else.
+    /// `InvalidInput` for a wrong query, `InvalidData` for an unusable trace, `Interrupted`, and
+    /// `Other` for all else.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Query(_) | Error::File(_) => ErrorKind::InvalidInput,
             Error::Trace { .. } => ErrorKind::InvalidData,
+            Error::Interrupted => ErrorKind::Interrupted,
             _ => ErrorKind::Other,
         }
     }

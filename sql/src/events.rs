@@ -293,6 +293,10 @@ impl EventPart {
 }
 
 impl Part for EventPart {
+    fn traces(&self) -> &Traces {
+        &self.traces
+    }
+
     fn run(&self, rows: &mut Rows) -> Result<()> {
         let Some(trace) = self.traces.all.get(self.trace) else {
             return Ok(());

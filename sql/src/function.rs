@@ -13,6 +13,7 @@ use datafusion::prelude::SessionContext;
 pub(crate) fn add(to: &SessionContext) {
     to.register_udf(ns());
     to.register_udf(glob());
+    to.register_udf(overlap());
     // Exact: what lies between two values is interpolated.
     to.register_udaf(
         (*percentile_cont_udaf())
@@ -107,6 +108,42 @@ fn nanos(text: &str) -> Result<i64> {
         )));
     }
     i64::try_from(sign * product / scale).map_err(|_| wrong())
+}
+
+/// `overlap(begin, end, begin, end)`: for how long two spans of time overlap, in their unit.
+fn overlap() -> ScalarUDF {
+    let run = |values: &[ColumnarValue]| {
+        let rows = rows(values);
+        let numbers = values.iter().map(|value| {
+            let array = value.to_array(rows)?;
+            let array = datafusion::arrow::compute::cast(&array, &DataType::Int64)?;
+            let numbers = array.as_any().downcast_ref::<Int64Array>().cloned();
+            numbers.ok_or_else(|| error("a number was expected".to_owned()))
+        });
+        let numbers = numbers.collect::<Result<Vec<_>>>()?;
+        let [begin, end, other_begin, other_end] = numbers.as_slice() else {
+            return Err(error(
+                "overlap(begin, end, begin, end) takes four numbers".to_owned(),
+            ));
+        };
+        let ones = begin.iter().zip(end).zip(other_begin.iter().zip(other_end));
+        let overlaps = ones.map(|((begin, end), (other_begin, other_end))| {
+            let (from, to) = (begin?.max(other_begin?), end?.min(other_end?));
+            Some(to.saturating_sub(from).max(0))
+        });
+        let overlaps: Int64Array = overlaps.collect();
+        Ok(match is_one(values) {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&overlaps, 0)?),
+            false => ColumnarValue::Array(Arc::new(overlaps)),
+        })
+    };
+    create_udf(
+        "overlap",
+        vec![DataType::Int64; 4],
+        DataType::Int64,
+        Volatility::Immutable,
+        Arc::new(run),
+    )
 }
 
 /// `glob(text, 'ui*')`: whether a text fits a pattern, in which `*` is any text and `?` any letter.

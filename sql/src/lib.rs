@@ -4,7 +4,8 @@
 //! - `events` has every event, and each kind of event has a table with its fields as columns;
 //! - `slices`, `off_cpu`, `wakeups`, `syscalls`, `interrupts`, `lock_waits` and `lock_holds` have
 //!   what events mean together, with the rows of [`kymo_rows::SPAN_TABLES`], as exports have them;
-//! - `losses`, `threads` and `traces`.
+//! - `thread_states`, `counters` and `losses`;
+//! - `threads`, `processes`, `cpus` and `traces`.
 //!
 //! Nothing is converted: rows are made while the trace is read, of the columns that a query needs,
 //! one thread for each stream. Conditions on names, traces, streams and CPUs are checked before a
@@ -34,6 +35,7 @@
 #![deny(missing_docs)]
 
 mod column;
+mod counters;
 mod error;
 mod events;
 mod filter;

@@ -2,12 +2,16 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{ErrorKind, Write as _};
-use std::path::PathBuf;
+mod prompt;
+
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, ValueEnum};
-use kymo_sql::{Error, Format, Limits, Output, Question, Session, Traces, questions};
+use kymo_sql::{Answer, Error, Format, Limits, Output, Question, Session, Traces, questions};
 
 const EXAMPLES: &str = "Examples:
   kymo query trace 'select name, count(*) from events group by name'
@@ -15,6 +19,7 @@ const EXAMPLES: &str = "Examples:
   kymo query trace \"select * from syscalls where duration_ns > ns('5ms')\" --format json
   kymo query trace @wake-latency --thread 'ui*'
   kymo query before after 'select trace, count(*) from lock_waits group by trace'
+  kymo query trace                              a prompt, where \\? shows what can be done
   kymo query trace 'show tables'
   kymo query trace 'describe syscalls'
   kymo query --list";
@@ -22,9 +27,10 @@ const EXAMPLES: &str = "Examples:
 /// Asks traces in SQL, as they lie on disk.
 ///
 /// The last argument is the query, or @NAME for a ready question; those before it are traces.
+/// Without a query there is a prompt, or the query is read from the standard input.
 ///
 /// Exit codes: 0 success; 2 invalid command line or query; 3 unusable input; 4 something is missing
-/// on this machine, such as memory.
+/// on this machine, such as memory; 130 interrupted.
 #[derive(Parser)]
 #[command(name = "kymo query", bin_name = "kymo query", version, after_help = EXAMPLES)]
 #[command(max_term_width = 100, verbatim_doc_comment)]
@@ -100,7 +106,7 @@ fn command(question: Option<&Question>) -> clap::Command {
             "{} [default: {}]",
             parameter.what, parameter.default
         ));
-        command = command.arg(option.value_name("PATTERN").help_heading("Of the question"));
+        command = command.arg(option.value_name("VALUE").help_heading("Of the question"));
     }
     command
 }
@@ -112,7 +118,7 @@ fn list() -> std::io::Result<()> {
         for of in question.parameters {
             writeln!(
                 out,
-                "    --{} PATTERN  {} (default {})",
+                "    --{} VALUE  {} (default {})",
                 of.name, of.what, of.default
             )?;
         }
@@ -120,7 +126,7 @@ fn list() -> std::io::Result<()> {
     out.flush()
 }
 
-fn read(path: &PathBuf) -> Result<String, Error> {
+fn read(path: &Path) -> Result<String, Error> {
     let read = match path.as_os_str() == "-" {
         true => std::io::read_to_string(std::io::stdin()),
         false => std::fs::read_to_string(path),
@@ -134,21 +140,24 @@ fn run(
     asked: Option<Question>,
 ) -> Result<Vec<String>, Error> {
     let mut directories = arguments.words.clone();
+    let only_traces = directories.iter().all(|word| Path::new(word).is_dir());
     let (sql, parameters) = match (&arguments.file, asked) {
         (Some(_), Some(_)) => {
             let sentence = "give a file with a query or a ready question, not both";
             return Err(Error::Query(sentence.to_owned()));
         }
-        (Some(path), None) => (read(path)?, Vec::new()),
+        (Some(path), None) => (Some(read(path)?), Vec::new()),
         (None, Some(question)) => {
             directories.retain(|word| !word.starts_with('@'));
             let values = question.parameters.iter().map(|of| {
                 let value = matches.get_one::<String>(of.name).map(String::as_str);
                 (of.name.to_owned(), value.unwrap_or(of.default).to_owned())
             });
-            (question.sql.to_owned(), values.collect())
+            (Some(question.sql.to_owned()), values.collect())
         }
-        (None, None) => (directories.pop().unwrap_or_default(), Vec::new()),
+        (None, None) if only_traces && std::io::stdin().is_terminal() => (None, Vec::new()),
+        (None, None) if only_traces => (Some(read(Path::new("-"))?), Vec::new()),
+        (None, None) => (directories.pop(), Vec::new()),
     };
     if directories.is_empty() {
         let sentence = "give a trace directory before the query";
@@ -160,7 +169,12 @@ fn run(
         memory: arguments.memory,
         threads: arguments.jobs.map_or(defaults.threads, usize::from),
     };
-    let session = Session::new(&traces, limits)?;
+    let mut session = Session::new(&traces, limits)?;
+    session.stop_on_interrupt();
+    let Some(sql) = sql else {
+        prompt::run(&session)?;
+        return Ok(traces.damage());
+    };
     let format = match arguments.format {
         Shape::Table => Format::Table,
         Shape::Csv => Format::Csv,
@@ -168,9 +182,43 @@ fn run(
         Shape::Parquet => Format::Parquet,
     };
     let mut output = Output::new(format, arguments.out.as_deref())?;
-    session.ask(&sql, &parameters, &mut |answer| output.take(answer))?;
+    with_progress(&traces, |is_over| {
+        session.ask(&sql, &parameters, &mut |answer| {
+            if matches!(answer, Answer::Rows(_)) {
+                is_over.store(true, Relaxed);
+            }
+            output.take(answer)
+        })
+    })?;
     output.finish()?;
     Ok(traces.damage())
+}
+
+/// Runs something long. From the third second on, a line on the terminal tells how much has been
+/// read, until it is over, as `run` may say before it returns.
+fn with_progress<T>(traces: &Traces, run: impl FnOnce(&AtomicBool) -> T) -> T {
+    const STEP: Duration = Duration::from_millis(20);
+    let is_over = AtomicBool::new(!std::io::stderr().is_terminal());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (began, mut is_shown) = (Instant::now(), false);
+            while !is_over.load(Relaxed) {
+                std::thread::sleep(STEP);
+                let seconds = began.elapsed().as_secs();
+                if seconds >= 2 && !is_over.load(Relaxed) {
+                    is_shown = true;
+                    let events = traces.items_read() / 1_000_000;
+                    eprint!("\rkymo: {events} million events read in {seconds} s");
+                }
+            }
+            if is_shown {
+                eprint!("\r\x1b[K");
+            }
+        });
+        let done = run(&is_over);
+        is_over.store(true, Relaxed);
+        done
+    })
 }
 
 fn main() -> ExitCode {
@@ -213,6 +261,8 @@ fn failed(error: &Error) -> ExitCode {
     ExitCode::from(match error.kind() {
         ErrorKind::InvalidInput => 2,
         ErrorKind::InvalidData => 3,
+        // As shells say of a program that ^C has ended.
+        ErrorKind::Interrupted => 130,
         _ => 4,
     })
 }

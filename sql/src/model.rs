@@ -1,6 +1,7 @@
-//! Tables of what events mean together, from the model of the traced machine: spans of time,
-//! losses, threads; and the traces themselves.
+//! Tables of what events mean together, from the model of the traced machine: spans of time, states,
+//! losses, threads and what else there is; and the traces themselves.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
@@ -9,10 +10,11 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use kymo_ctf::{ItemRef, LossKind};
-use kymo_machine::{Machine, Span};
+use kymo_machine::{Change, Doing, Machine, Span, ThreadId};
 use kymo_rows::{Cells, SPAN_TABLES, SpanTable};
 
 use crate::column::{Builder, Holds, NextCells, of_span};
+use crate::counters;
 use crate::filter::{Filters, pushed_down};
 use crate::scan::{self, Part, Rows};
 use crate::traces::{Opened, Traces};
@@ -21,10 +23,66 @@ use crate::traces::{Opened, Traces};
 #[derive(Debug, Clone)]
 enum Of {
     Spans(SpanTable),
+    States,
+    Counters,
     Losses,
     Threads,
+    Processes,
+    Cpus,
     Traces,
 }
+
+const STATES: [(&str, Holds); 13] = [
+    ("time", Holds::Time),
+    ("begin_ns", Holds::Signed),
+    ("end_ns", Holds::Signed),
+    ("duration_ns", Holds::Signed),
+    ("cpu", Holds::Signed),
+    ("tid", Holds::Unsigned),
+    ("thread", Holds::Text),
+    ("pid", Holds::Unsigned),
+    ("process", Holds::Text),
+    ("idle", Holds::Signed),
+    ("state", Holds::Text),
+    ("lock", Holds::Unsigned),
+    ("lock_name", Holds::Text),
+];
+const LOSSES: [(&str, Holds); 6] = [
+    ("stream", Holds::Text),
+    ("cpu", Holds::Signed),
+    ("kind", Holds::Text),
+    ("count", Holds::Unsigned),
+    ("begin_ns", Holds::Signed),
+    ("end_ns", Holds::Signed),
+];
+const THREADS: [(&str, Holds); 8] = [
+    ("tid", Holds::Unsigned),
+    ("thread", Holds::Text),
+    ("pid", Holds::Unsigned),
+    ("process", Holds::Text),
+    ("cpu", Holds::Signed),
+    ("idle", Holds::Signed),
+    ("created_ns", Holds::Signed),
+    ("ended_ns", Holds::Signed),
+];
+const PROCESSES: [(&str, Holds); 4] = [
+    ("pid", Holds::Unsigned),
+    ("process", Holds::Text),
+    ("program", Holds::Text),
+    ("threads", Holds::Signed),
+];
+const CPUS: [(&str, Holds); 4] = [
+    ("cpu", Holds::Signed),
+    ("events", Holds::Signed),
+    ("begin_ns", Holds::Signed),
+    ("end_ns", Holds::Signed),
+];
+const TRACES: [(&str, Holds); 4] = [
+    ("streams", Holds::Signed),
+    ("bytes", Holds::Signed),
+    ("begin_ns", Holds::Signed),
+    ("end_ns", Holds::Signed),
+];
 
 /// A table of one pass over each trace.
 #[derive(Debug)]
@@ -68,41 +126,13 @@ impl ModelTable {
             )
         });
         let others = [
-            (
-                "losses",
-                Of::Losses,
-                named(&[
-                    ("stream", Holds::Text),
-                    ("cpu", Holds::Signed),
-                    ("kind", Holds::Text),
-                    ("count", Holds::Unsigned),
-                    ("begin_ns", Holds::Signed),
-                    ("end_ns", Holds::Signed),
-                ]),
-            ),
-            (
-                "threads",
-                Of::Threads,
-                named(&[
-                    ("tid", Holds::Unsigned),
-                    ("thread", Holds::Text),
-                    ("pid", Holds::Unsigned),
-                    ("process", Holds::Text),
-                    ("cpu", Holds::Signed),
-                    ("created_ns", Holds::Signed),
-                    ("ended_ns", Holds::Signed),
-                ]),
-            ),
-            (
-                "traces",
-                Of::Traces,
-                named(&[
-                    ("streams", Holds::Signed),
-                    ("bytes", Holds::Signed),
-                    ("begin_ns", Holds::Signed),
-                    ("end_ns", Holds::Signed),
-                ]),
-            ),
+            ("thread_states", Of::States, named(&STATES)),
+            ("counters", Of::Counters, named(&counters::COLUMNS)),
+            ("losses", Of::Losses, named(&LOSSES)),
+            ("threads", Of::Threads, named(&THREADS)),
+            ("processes", Of::Processes, named(&PROCESSES)),
+            ("cpus", Of::Cpus, named(&CPUS)),
+            ("traces", Of::Traces, named(&TRACES)),
         ];
         let others = others.map(|(name, of, columns)| (name, ModelTable::new(traces, of, columns)));
         spans.chain(others).collect()
@@ -181,6 +211,10 @@ struct ModelPart {
 }
 
 impl Part for ModelPart {
+    fn traces(&self) -> &Traces {
+        &self.traces
+    }
+
     fn run(&self, rows: &mut Rows) -> Result<()> {
         let Some(trace) = self.traces.all.get(self.trace) else {
             return Ok(());
@@ -194,15 +228,19 @@ impl Part for ModelPart {
         rows.columns = columns.collect();
         match &self.of {
             Of::Traces => one_trace(trace, rows),
+            Of::States => self.states(trace, rows),
+            Of::Counters => counters::write(&self.traces, trace, rows),
             Of::Losses => self.losses(trace, rows),
             Of::Threads => self.threads(trace, rows),
+            Of::Processes => self.processes(trace, rows),
+            Of::Cpus => self.cpus(trace, rows),
             Of::Spans(table) => self.spans(trace, table, rows),
         }
     }
 }
 
 /// Fills a row behind the trace's name. `false` if no more rows are wanted.
-fn row(rows: &mut Rows, fill: impl FnOnce(&mut NextCells<'_>)) -> Result<bool> {
+pub(crate) fn row(rows: &mut Rows, fill: impl FnOnce(&mut NextCells<'_>)) -> Result<bool> {
     let mut cells = rows.columns.iter_mut();
     if let Some(trace) = cells.next() {
         trace.word(0);
@@ -279,7 +317,8 @@ impl ModelPart {
         Ok(())
     }
 
-    fn threads(&self, trace: &Opened, rows: &mut Rows) -> Result<()> {
+    /// The model at the trace's end.
+    fn machine(&self, trace: &Opened, rows: &mut Rows) -> Machine {
         let (mut reader, mut machine) = (trace.map.read(), Machine::new());
         while let Some(item) = reader.next()
             && rows.is_wanted()
@@ -287,6 +326,11 @@ impl ModelPart {
             self.traces.look(trace, &item);
             machine.add(&item);
         }
+        machine
+    }
+
+    fn threads(&self, trace: &Opened, rows: &mut Rows) -> Result<()> {
+        let machine = self.machine(trace, rows);
         for thread in machine.threads() {
             let more = row(rows, |to| {
                 to.unsigned(thread.tid);
@@ -295,6 +339,7 @@ impl ModelPart {
                 let process = thread.pid.and_then(|pid| machine.process(pid));
                 text(process.map(|name| &**name), to);
                 unsigned(thread.cpu, to);
+                to.unsigned(thread.is_idle().into());
                 signed(thread.created, to);
                 signed(thread.ended, to);
             });
@@ -303,6 +348,74 @@ impl ModelPart {
             }
         }
         Ok(())
+    }
+
+    fn processes(&self, trace: &Opened, rows: &mut Rows) -> Result<()> {
+        let machine = self.machine(trace, rows);
+        let named = machine.processes().map(|(pid, _)| pid);
+        let of_threads = machine.threads().iter().filter_map(|thread| thread.pid);
+        let all: BTreeSet<u64> = named.chain(of_threads).collect();
+        for pid in all {
+            let threads = machine.threads().iter();
+            let threads = threads.filter(|thread| thread.pid == Some(pid)).count();
+            let more = row(rows, |to| {
+                to.unsigned(pid);
+                text(machine.process(pid).map(|name| &**name), to);
+                text(machine.program(pid).map(|path| &**path), to);
+                to.unsigned(threads as u64);
+            });
+            if !more? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn cpus(&self, trace: &Opened, rows: &mut Rows) -> Result<()> {
+        let (mut reader, mut cpus) = (trace.map.read(), BTreeMap::new());
+        while let Some(item) = reader.next()
+            && rows.is_wanted()
+        {
+            self.traces.look(trace, &item);
+            let ItemRef::Event(event) = &item else {
+                continue;
+            };
+            if let Some(cpu) = event.cpu() {
+                let at = nanos(event.nanos());
+                let (events, begin, end) = cpus.entry(cpu).or_insert((0, at, at));
+                *events += 1;
+                *begin = (*begin).or(at);
+                *end = at.or(*end);
+            }
+        }
+        for (cpu, (events, begin, end)) in cpus {
+            let more = row(rows, |to| {
+                to.unsigned(cpu);
+                to.unsigned(events);
+                signed(begin, to);
+                signed(end, to);
+            });
+            if !more? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The states of threads with both ends, and those that last until the end of the trace.
+    fn states(&self, trace: &Opened, rows: &mut Rows) -> Result<()> {
+        let (mut reader, mut machine) = (trace.map.read(), Machine::new());
+        while let Some(item) = reader.next()
+            && rows.is_wanted()
+        {
+            self.traces.look(trace, &item);
+            machine.add(&item);
+            if !state_rows(&machine, rows)? {
+                return Ok(());
+            }
+        }
+        machine.finish(machine.now());
+        state_rows(&machine, rows).map(drop)
     }
 
     fn spans(&self, trace: &Opened, table: &SpanTable, rows: &mut Rows) -> Result<()> {
@@ -328,4 +441,60 @@ impl ModelPart {
         }
         Ok(())
     }
+}
+
+/// The states that the model's last changes ended. `false` if no more rows are wanted.
+fn state_rows(machine: &Machine, rows: &mut Rows) -> Result<bool> {
+    for change in machine.changes() {
+        let Change::Doing {
+            thread,
+            was,
+            since,
+            until,
+            ..
+        } = *change
+        else {
+            continue;
+        };
+        if !matches!(was, Doing::Unknown | Doing::Ended)
+            && until > since
+            && !row(rows, |to| state(machine, thread, was, (since, until), to))?
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn state(
+    machine: &Machine,
+    thread: ThreadId,
+    was: Doing,
+    (since, until): (i64, i64),
+    to: &mut NextCells<'_>,
+) {
+    to.signed(since);
+    to.signed(since);
+    to.signed(until);
+    to.unsigned(until.abs_diff(since));
+    match was {
+        Doing::Running(cpu) => to.unsigned(cpu),
+        _ => to.missing(),
+    }
+    let thread = machine.thread(thread);
+    unsigned(thread.map(|thread| thread.tid), to);
+    text(thread.and_then(|thread| thread.name.as_deref()), to);
+    let pid = thread.and_then(|thread| thread.pid);
+    unsigned(pid, to);
+    let process = pid.and_then(|pid| machine.process(pid));
+    text(process.map(|name| &**name), to);
+    to.unsigned(thread.is_some_and(|thread| thread.is_idle()).into());
+    to.text(was.label());
+    let lock = match was {
+        Doing::Blocked(lock) => lock,
+        _ => None,
+    };
+    unsigned(lock, to);
+    let name = lock.and_then(|lock| machine.lock_called(lock));
+    text(name.map(|name| &**name), to);
 }

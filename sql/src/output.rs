@@ -42,7 +42,7 @@ type Out = BufWriter<Box<dyn Write + Send>>;
 
 enum Writer {
     Table(Table),
-    Csv(csv::Writer<Out>),
+    Csv(Box<csv::Writer<Out>>),
     Json(LineDelimitedWriter<Out>),
     Parquet(Option<ArrowWriter<File>>),
 }
@@ -90,7 +90,10 @@ impl Output {
             };
             let out = BufWriter::new(out);
             match format {
-                Format::Csv => Writer::Csv(csv::WriterBuilder::new().with_header(true).build(out)),
+                Format::Csv => {
+                    let csv = csv::WriterBuilder::new().with_header(true);
+                    Writer::Csv(Box::new(csv.build(out)))
+                }
                 Format::Json => {
                     let json = WriterBuilder::new().with_explicit_nulls(true);
                     Writer::Json(json.build(out))
@@ -185,13 +188,15 @@ impl Output {
             Writer::Table(mut to) => to.out.flush(),
             Writer::Parquet(_) => Ok(()),
         };
-        let named = match self.file.take() {
+        let named = |()| match &self.file {
             Some((path, part)) => fs::rename(part, path),
             None => Ok(()),
         };
-        done.and(flushed)
-            .and(named)
-            .map_err(|error| Error::write(&self.path)(error))
+        let done = done.and(flushed).and_then(named);
+        if done.is_ok() {
+            self.file = None;
+        }
+        done.map_err(|error| Error::write(&self.path)(error))
     }
 }
 
@@ -261,7 +266,7 @@ impl Table {
             let cells = columns
                 .iter()
                 .map(|column| shown(&column.value(row).to_string()));
-            let cells = cells.collect();
+            let cells: Vec<String> = cells.collect();
             self.count += 1;
             match self.widths {
                 Some(_) => self.line(&cells)?,
@@ -292,7 +297,7 @@ impl Table {
         rows.iter().try_for_each(|row| self.line(row))
     }
 
-    fn line(&mut self, cells: &Vec<String>) -> io::Result<()> {
+    fn line(&mut self, cells: &[String]) -> io::Result<()> {
         let widths = self.widths.as_deref().unwrap_or_default();
         let mut line = String::new();
         for ((cell, width), is_number) in cells.iter().zip(widths).zip(&self.is_number) {

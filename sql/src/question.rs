@@ -34,16 +34,28 @@ macro_rules! files {
 }
 
 const FILES: &[(&str, &str)] = files![
+    "counters",
+    "cpu-load",
     "cpu-time",
     "event-counts",
     "events-of",
+    "events-over-time",
+    "failed-syscalls",
     "interrupts",
     "lock-holds",
+    "lock-owners",
     "lock-waits",
+    "longest-interrupts",
+    "longest-lock-waits",
+    "longest-off-cpu",
+    "longest-syscalls",
     "losses",
     "off-cpu",
+    "process-time",
     "syscalls",
+    "thread-states",
     "wake-latency",
+    "wakers",
     "worst-wakes",
 ];
 

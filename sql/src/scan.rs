@@ -2,6 +2,7 @@
 //! ones.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, StringArray};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
@@ -15,9 +16,10 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use tokio::sync::mpsc::Sender;
 
+use crate::Traces;
 use crate::column::{Builder, Holds};
 
-/// Rows of a batch.
+/// Most rows of a batch.
 const ROWS: usize = 1 << 13;
 /// Batches of a partition that are made in advance.
 const AHEAD: usize = 2;
@@ -26,6 +28,8 @@ const PATIENCE: u32 = 1 << 12;
 
 /// A part of a table, whose rows one thread makes.
 pub(crate) trait Part: std::fmt::Debug + Send + Sync + 'static {
+    /// The traces that it reads.
+    fn traces(&self) -> &Traces;
     /// Gives all rows. Ends early if [`Rows`] says so.
     fn run(&self, rows: &mut Rows) -> Result<()>;
 }
@@ -81,6 +85,7 @@ impl<P: Part> PartitionStream for Stream<P> {
                 count: 0,
                 left: limit.unwrap_or(usize::MAX),
                 looks: 0,
+                read: Arc::clone(&part.traces().read),
                 to,
             };
             part.run(&mut rows)?;
@@ -98,6 +103,8 @@ pub(crate) struct Rows {
     count: usize,
     left: usize,
     looks: u32,
+    /// Items that all parts have read.
+    read: Arc<AtomicU64>,
     to: Sender<Result<RecordBatch>>,
 }
 
@@ -107,9 +114,9 @@ impl Rows {
     pub(crate) fn end_row(&mut self) -> Result<bool> {
         self.count += 1;
         self.left = self.left.saturating_sub(1);
-        match self.count {
-            ROWS.. => self.send(),
-            _ => Ok(self.left > 0),
+        match self.count >= ROWS || self.columns.iter().any(Builder::is_full) {
+            true => self.send(),
+            false => Ok(self.left > 0),
         }
     }
 
@@ -117,7 +124,13 @@ impl Rows {
     #[inline]
     pub(crate) fn is_wanted(&mut self) -> bool {
         self.looks = self.looks.wrapping_add(1);
-        !self.looks.is_multiple_of(PATIENCE) || !self.to.is_closed()
+        !self.looks.is_multiple_of(PATIENCE) || self.has_patience()
+    }
+
+    #[cold]
+    fn has_patience(&self) -> bool {
+        self.read.fetch_add(PATIENCE.into(), Relaxed);
+        !self.to.is_closed()
     }
 
     #[cold]

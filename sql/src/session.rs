@@ -1,5 +1,6 @@
 //! A session: the tables of some traces, and the engine that answers queries over them.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -11,6 +12,8 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::mpsc::Sender;
 
 use crate::events::EventTable;
 use crate::model::ModelTable;
@@ -39,6 +42,8 @@ impl Default for Limits {
 /// The longest query, in bytes. The engine's memory on its stack grows with the depth of the
 /// expressions.
 const LONGEST: usize = 16 << 10;
+/// Batches of an answer that are made in advance.
+const AHEAD: usize = 2;
 /// Stack of a thread that plans and runs queries, in bytes.
 const STACK: usize = 256 << 20;
 
@@ -46,11 +51,13 @@ const STACK: usize = 256 << 20;
 #[allow(missing_debug_implementations)] // The engine's context has none that says anything.
 pub struct Session {
     context: SessionContext,
-    runtime: tokio::runtime::Runtime,
+    /// Waits for answers and interrupts, on the thread that asks: those of the engine may be busy.
+    here: Runtime,
+    threads: Handle,
+    /// What `threads` is of, until the session ends.
+    runtime: Option<Runtime>,
+    stops_on_interrupt: bool,
 }
-
-/// The rows of an answer, in batches.
-pub type Batches = SendableRecordBatchStream;
 
 const CATALOG: &str = "kymo";
 /// The schema of all tables whose names are free.
@@ -64,12 +71,17 @@ impl Session {
     /// # Errors
     /// [`Error::Engine`] if the machine refuses threads.
     pub fn new(traces: &Traces, limits: Limits) -> Result<Session, Error> {
+        let failed = |error| Error::Engine(format!("cannot start threads: {error}"));
         let threads = limits.threads.max(1);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
             .thread_stack_size(STACK)
             .build()
-            .map_err(|error| Error::Engine(format!("cannot start threads: {error}")))?;
+            .map_err(failed)?;
+        let here = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .map_err(failed)?;
         let mut config = SessionConfig::new()
             .with_target_partitions(threads)
             .with_information_schema(true)
@@ -103,7 +115,42 @@ impl Session {
         catalog.register_schema(SCHEMA, Arc::new(all))?;
         catalog.register_schema(EVENT, Arc::new(events))?;
         context.register_catalog(CATALOG, Arc::new(catalog));
-        Ok(Session { context, runtime })
+        Ok(Session {
+            context,
+            here,
+            threads: runtime.handle().clone(),
+            runtime: Some(runtime),
+            stops_on_interrupt: false,
+        })
+    }
+
+    /// The names of all tables and columns, in order.
+    ///
+    /// # Errors
+    /// Those of [`ask`](Self::ask).
+    pub fn names(&self) -> Result<Vec<String>, Error> {
+        use datafusion::arrow::array::AsArray as _;
+        let mut names = BTreeSet::new();
+        let sql = "select arrow_cast(table_name, 'Utf8') as name \
+                   from information_schema.tables where table_catalog = 'kymo' \
+                   union select arrow_cast(column_name, 'Utf8') \
+                   from information_schema.columns where table_catalog = 'kymo'";
+        self.ask(sql, &[], &mut |answer| {
+            if let Answer::Rows(batch) = answer
+                && let Some(column) = batch.columns().first()
+                && let Some(texts) = column.as_string_opt::<i32>()
+            {
+                names.extend(texts.iter().flatten().map(str::to_owned));
+            }
+            Ok(())
+        })?;
+        Ok(names.into_iter().collect())
+    }
+
+    /// From here on an interrupt from the terminal (^C) does not end the program, but the query that
+    /// runs, with [`Error::Interrupted`].
+    pub fn stop_on_interrupt(&mut self) {
+        self.stops_on_interrupt = true;
     }
 
     /// Asks a query with these values of its `$name` parameters, and gives the batches of its
@@ -111,7 +158,8 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Query`] if the query is wrong or asks for more than reading, [`Error::Memory`] if
-    /// it needs more memory than it may have, and what `take` gives.
+    /// it needs more memory than it may have, [`Error::Interrupted`] if somebody stopped it, and what
+    /// `take` gives.
     pub fn ask(
         &self,
         sql: &str,
@@ -122,44 +170,86 @@ impl Session {
             let sentence = format!("the query has {} bytes, and may have {LONGEST}", sql.len());
             return Err(Error::Query(sentence));
         }
-        let work = self.answer(sql, parameters, take);
-        std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().stack_size(STACK);
-            let thread = thread.spawn_scoped(scope, || self.runtime.block_on(work));
-            let thread =
-                thread.map_err(|error| Error::Engine(format!("cannot start a thread: {error}")))?;
-            let failed = |_| Error::Engine("the engine failed on this query".to_owned());
-            thread.join().map_err(failed)?
-        })
-    }
-
-    async fn answer(
-        &self,
-        sql: &str,
-        parameters: &[(String, String)],
-        take: &mut (dyn FnMut(Answer) -> Result<(), Error> + Send),
-    ) -> Result<(), Error> {
-        use futures::StreamExt as _;
-
-        let only_read = SQLOptions::new()
-            .with_allow_ddl(false)
-            .with_allow_dml(false)
-            .with_allow_statements(false);
-        let mut frame = self.context.sql_with_options(sql, only_read).await?;
-        if !parameters.is_empty() {
-            let values = parameters.iter().map(|(name, value)| {
-                let value = ScalarValue::Utf8(Some(value.clone()));
-                (name.clone(), value.into())
-            });
-            frame = frame.with_param_values(ParamValues::Map(values.collect()))?;
+        let (to, mut answers) = tokio::sync::mpsc::channel(AHEAD);
+        let query = answer(
+            self.context.clone(),
+            sql.to_owned(),
+            parameters.to_vec(),
+            to,
+        );
+        // On a thread with a large stack, and not on this one: an operator may compute for long
+        // before it looks up, and an interrupt need not wait for that.
+        let query = self.threads.spawn(query);
+        let interrupted = async {
+            match self.stops_on_interrupt {
+                true => drop(tokio::signal::ctrl_c().await),
+                false => std::future::pending().await,
+            }
+        };
+        let mut interrupted = std::pin::pin!(interrupted);
+        let answered = self.here.block_on(async {
+            loop {
+                let answer = tokio::select! {
+                    () = &mut interrupted => return Err(Error::Interrupted),
+                    answer = answers.recv() => answer,
+                };
+                match answer {
+                    Some(answer) => take(answer)?,
+                    None => return Ok(()),
+                }
+            }
+        });
+        if answered.is_err() {
+            query.abort();
+            return answered;
         }
-        let mut batches: Batches = frame.execute_stream().await?;
-        take(Answer::Columns(batches.schema()))?;
-        while let Some(batch) = batches.next().await {
-            take(Answer::Rows(batch?))?;
+        match self.here.block_on(query) {
+            Ok(done) => done,
+            Err(_) => Err(Error::Engine("the engine failed on this query".to_owned())),
         }
-        Ok(())
     }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // A query that was interrupted may compute on for a while.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Sends the pieces of an answer, until nobody wants them.
+async fn answer(
+    context: SessionContext,
+    sql: String,
+    parameters: Vec<(String, String)>,
+    to: Sender<Answer>,
+) -> Result<(), Error> {
+    use futures::StreamExt as _;
+
+    let only_read = SQLOptions::new()
+        .with_allow_ddl(false)
+        .with_allow_dml(false)
+        .with_allow_statements(false);
+    let mut frame = context.sql_with_options(&sql, only_read).await?;
+    if !parameters.is_empty() {
+        let values = parameters.into_iter().map(|(name, value)| {
+            let value = ScalarValue::Utf8(Some(value));
+            (name, value.into())
+        });
+        frame = frame.with_param_values(ParamValues::Map(values.collect()))?;
+    }
+    let mut batches: SendableRecordBatchStream = frame.execute_stream().await?;
+    if to.send(Answer::Columns(batches.schema())).await.is_err() {
+        return Ok(());
+    }
+    while let Some(batch) = batches.next().await {
+        if to.send(Answer::Rows(batch?)).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// A piece of an answer.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kymo_ctf::{Consequence, ItemRef, Problem, Trace, TraceMap};
@@ -13,6 +14,7 @@ use crate::Error;
 pub struct Traces {
     pub(crate) all: Arc<[Opened]>,
     damage: Arc<Mutex<BTreeSet<String>>>,
+    pub(crate) read: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
@@ -49,6 +51,7 @@ impl Traces {
         let traces = Traces {
             all: opened.collect::<Result<_, _>>()?,
             damage: Arc::default(),
+            read: Arc::default(),
         };
         for trace in traces.all.iter() {
             for error in trace.map.failed() {
@@ -56,6 +59,11 @@ impl Traces {
             }
         }
         Ok(traces)
+    }
+
+    /// About how many events and losses queries have read so far.
+    pub fn items_read(&self) -> u64 {
+        self.read.load(Relaxed)
     }
 
     /// What queries so far could not read, one sentence each, in order. The rest was read.

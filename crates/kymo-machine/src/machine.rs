@@ -186,6 +186,11 @@ impl Machine {
         self.processes.get(&pid)
     }
 
+    /// The processes that have names, in no order, with these.
+    pub fn processes(&self) -> impl Iterator<Item = (u64, &Arc<str>)> {
+        self.processes.iter().map(|(pid, name)| (*pid, name))
+    }
+
     /// The name of a lock.
     pub fn lock_called(&self, lock: u64) -> Option<&Arc<str>> {
         self.locks.get(&lock)?.name.as_ref()

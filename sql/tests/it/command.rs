@@ -1,7 +1,7 @@
 //! The command: formats, errors, exit codes.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use crate::made::busy;
 
@@ -122,4 +122,55 @@ fn formats_have_the_same_rows() {
     assert!(!Path::new(&format!("{}.part", file.display())).exists());
     let listed = text(&query(&["--list"]).stdout);
     assert!(listed.contains("@wake-latency") && listed.contains("--thread"));
+}
+
+/// Without a query on the command line it is read from the standard input, which is no terminal here.
+#[test]
+fn a_query_may_come_from_the_standard_input() {
+    use std::io::Write as _;
+    let mut made = busy("input", 14, 20);
+    let path = made.finish().to_owned();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kymo-query"));
+    command.arg(&path).args(["--format", "csv"]);
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = pipes.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"select 1 + 1 as two").unwrap();
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(text(&output.stdout), "two\n2\n");
+}
+
+/// An interrupt ends a query that would take for ever, and leaves no file.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_a_query() {
+    let mut made = busy("interrupt", 15, 400);
+    let path = made.finish().to_owned();
+    let out = path.with_extension("csv");
+    let part = path.with_extension("csv.part");
+    let sql =
+        "select count(*) from events a, events b, events c, events d where a.ns > b.ns + c.ns";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kymo-query"));
+    command
+        .arg(&path)
+        .arg(sql)
+        .args(["--format", "csv", "--out"])
+        .arg(&out);
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    // The file is there before the query is planned, which takes less than a second.
+    while !part.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let kill = Command::new("kill")
+        .arg("-INT")
+        .arg(child.id().to_string())
+        .status();
+    assert!(kill.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "kymo: interrupted\n");
+    assert!(!out.exists() && !part.exists());
 }

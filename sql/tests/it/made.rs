@@ -2,8 +2,8 @@
 
 use kymo::Text;
 use kymo::vocabulary::{
-    Irq, IrqEnter, IrqExit, LockAcquired, LockKind, LockReleased, LockWait, Object, SwitchReason,
-    Syscall, SyscallEnter, SyscallExit, ThreadName, ThreadState, Tid,
+    Counter, Irq, IrqEnter, IrqExit, LockAcquired, LockKind, LockReleased, LockWait, Object, Pid,
+    ProcessName, SwitchReason, Syscall, SyscallEnter, SyscallExit, ThreadName, ThreadState, Tid,
 };
 use kymo_made::Made;
 use kymo_sql::{Answer, Error, Limits, Session, Traces};
@@ -26,7 +26,8 @@ impl Random {
     }
 }
 
-/// Two CPUs on which threads switch, wake each other, call, wait for a lock and are interrupted.
+/// Two CPUs on which threads switch, wake each other, call, wait for a lock, count and are
+/// interrupted.
 pub fn busy(name: &str, seed: u64, steps: u64) -> Made {
     let (mut made, mut random) = (Made::new(name), Random(seed));
     for tid in 1..=6 {
@@ -41,6 +42,16 @@ pub fn busy(name: &str, seed: u64, steps: u64) -> Made {
             },
         );
     }
+    for pid in 1..=2 {
+        made.event(
+            0,
+            0,
+            ProcessName {
+                pid: Pid(pid),
+                name: Text::new(&format!("program-{pid}")),
+            },
+        );
+    }
     for cpu in 0..2 {
         let tids = [3 * cpu + 1, 3 * cpu + 2, 3 * cpu + 3];
         let (mut now, mut running) = (1, tids[0]);
@@ -49,7 +60,7 @@ pub fn busy(name: &str, seed: u64, steps: u64) -> Made {
         for _ in 0..steps {
             now += 1 + random.below(1_000);
             let end = now + 1 + random.below(500);
-            match random.below(5) {
+            match random.below(6) {
                 0 => {
                     let next = *random.pick(&tids);
                     if next != running {
@@ -70,6 +81,10 @@ pub fn busy(name: &str, seed: u64, steps: u64) -> Made {
                     let ret = random.below(3) as i64 - 1;
                     made.event(cpu, end, SyscallExit { id, ret });
                     now = end;
+                }
+                5 => {
+                    let value = random.below(100) as i64 - 50;
+                    made.event(cpu, now, Counter { id: 7 + cpu, value });
                 }
                 3 => {
                     let irq = Irq(random.below(2) as u32);

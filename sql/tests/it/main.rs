@@ -5,4 +5,5 @@
 mod brute;
 mod command;
 mod made;
+mod more;
 mod ready;

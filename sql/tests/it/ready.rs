@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::made::{asked, busy, session};
 
-fn report(path: &Path) -> Report {
+pub fn report(path: &Path) -> Report {
     let trace = Trace::open(path).unwrap();
     let (map, mut analysis) = (trace.map(), Analysis::new(trace.metadata()));
     let mut reader = map.read();
@@ -20,7 +20,7 @@ fn report(path: &Path) -> Report {
     analysis.finish()
 }
 
-fn ask(session: &Session, name: &str, given: &[(&str, &str)]) -> Vec<Value> {
+pub fn ask(session: &Session, name: &str, given: &[(&str, &str)]) -> Vec<Value> {
     let question = questions()
         .into_iter()
         .find(|question| question.name == name)

@@ -1,5 +1,5 @@
-//! The table of counters: the values that a timeline draws over time, under the names of its tracks;
-//! those of a thread with the thread's name before.
+//! The table of counters: the values that a timeline draws over time, under the names of its
+//! tracks; those of a thread with the thread's name before.
 
 use std::collections::HashMap;
 use std::io;
@@ -95,12 +95,8 @@ impl Canvas for Values<'_> {
         let nanos = i64::try_from(self.origin + i128::from(at)).ok();
         let name = self.names.get(&track).map_or("", String::as_str);
         let more = row(self.rows, |to| {
-            for _ in 0..2 {
-                match nanos {
-                    Some(nanos) => to.signed(nanos),
-                    None => to.missing(),
-                }
-            }
+            to.maybe_signed(nanos);
+            to.maybe_signed(nanos);
             to.text(name);
             to.signed(value);
         });

@@ -228,7 +228,7 @@ struct EventPart {
     traces: Traces,
     trace: usize,
     stream: Option<usize>,
-    /// Of the trace's streams: whether a query wants them.
+    /// For each stream of the trace, whether the query's conditions admit it.
     streams: Vec<bool>,
     of: Option<Arc<str>>,
     /// The table's columns.

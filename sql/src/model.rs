@@ -1,5 +1,5 @@
-//! Tables of what events mean together, from the model of the traced machine: spans of time, states,
-//! losses, threads and what else there is; and the traces themselves.
+//! Tables of what events mean together, from the model of the traced machine: spans of time,
+//! states, losses, threads and what else there is; and the traces themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use kymo_ctf::{ItemRef, LossKind};
 use kymo_machine::{Change, Doing, Machine, Span, ThreadId};
-use kymo_rows::{Cells, SPAN_TABLES, SpanTable};
+use kymo_rows::{Cells, SPAN_TABLES, SpanTable, thread_cells};
 
 use crate::column::{Builder, Holds, NextCells, of_span};
 use crate::counters;
@@ -249,27 +249,6 @@ pub(crate) fn row(rows: &mut Rows, fill: impl FnOnce(&mut NextCells<'_>)) -> Res
     rows.end_row()
 }
 
-fn signed(value: Option<i64>, to: &mut dyn Cells) {
-    match value {
-        Some(value) => to.signed(value),
-        None => to.missing(),
-    }
-}
-
-fn unsigned(value: Option<u64>, to: &mut dyn Cells) {
-    match value {
-        Some(value) => to.unsigned(value),
-        None => to.missing(),
-    }
-}
-
-fn text(value: Option<&str>, to: &mut dyn Cells) {
-    match value {
-        Some(value) => to.text(value),
-        None => to.missing(),
-    }
-}
-
 fn nanos(value: Option<i128>) -> Option<i64> {
     value.and_then(|nanos| i64::try_from(nanos).ok())
 }
@@ -283,8 +262,8 @@ fn one_trace(trace: &Opened, rows: &mut Rows) -> Result<()> {
     let more = row(rows, |to| {
         to.unsigned(streams);
         to.unsigned(bytes);
-        signed(nanos(trace.map.read().begin_nanos()), to);
-        signed(nanos(trace.map.end_nanos()), to);
+        to.maybe_signed(nanos(trace.map.read().begin_nanos()));
+        to.maybe_signed(nanos(trace.map.end_nanos()));
     });
     more.map(drop)
 }
@@ -301,14 +280,14 @@ impl ModelPart {
             };
             let more = row(rows, |to| {
                 to.text(&loss.stream);
-                unsigned(loss.cpu, to);
+                to.maybe_unsigned(loss.cpu);
                 to.text(match loss.kind {
                     LossKind::Events => "events",
                     LossKind::Packets => "packets",
                 });
                 to.unsigned(loss.count);
-                signed(nanos(loss.begin_nanos), to);
-                signed(nanos(loss.end_nanos), to);
+                to.maybe_signed(nanos(loss.begin_nanos));
+                to.maybe_signed(nanos(loss.end_nanos));
             });
             if !more? {
                 break;
@@ -334,14 +313,14 @@ impl ModelPart {
         for thread in machine.threads() {
             let more = row(rows, |to| {
                 to.unsigned(thread.tid);
-                text(thread.name.as_deref(), to);
-                unsigned(thread.pid, to);
+                to.maybe_text(thread.name.as_deref());
+                to.maybe_unsigned(thread.pid);
                 let process = thread.pid.and_then(|pid| machine.process(pid));
-                text(process.map(|name| &**name), to);
-                unsigned(thread.cpu, to);
+                to.maybe_text(process.map(|name| &**name));
+                to.maybe_unsigned(thread.cpu);
                 to.unsigned(thread.is_idle().into());
-                signed(thread.created, to);
-                signed(thread.ended, to);
+                to.maybe_signed(thread.created);
+                to.maybe_signed(thread.ended);
             });
             if !more? {
                 break;
@@ -360,8 +339,8 @@ impl ModelPart {
             let threads = threads.filter(|thread| thread.pid == Some(pid)).count();
             let more = row(rows, |to| {
                 to.unsigned(pid);
-                text(machine.process(pid).map(|name| &**name), to);
-                text(machine.program(pid).map(|path| &**path), to);
+                to.maybe_text(machine.process(pid).map(|name| &**name));
+                to.maybe_text(machine.program(pid).map(|path| &**path));
                 to.unsigned(threads as u64);
             });
             if !more? {
@@ -392,8 +371,8 @@ impl ModelPart {
             let more = row(rows, |to| {
                 to.unsigned(cpu);
                 to.unsigned(events);
-                signed(begin, to);
-                signed(end, to);
+                to.maybe_signed(begin);
+                to.maybe_signed(end);
             });
             if !more? {
                 break;
@@ -481,20 +460,17 @@ fn state(
         Doing::Running(cpu) => to.unsigned(cpu),
         _ => to.missing(),
     }
-    let thread = machine.thread(thread);
-    unsigned(thread.map(|thread| thread.tid), to);
-    text(thread.and_then(|thread| thread.name.as_deref()), to);
-    let pid = thread.and_then(|thread| thread.pid);
-    unsigned(pid, to);
-    let process = pid.and_then(|pid| machine.process(pid));
-    text(process.map(|name| &**name), to);
-    to.unsigned(thread.is_some_and(|thread| thread.is_idle()).into());
+    thread_cells(Some(thread), machine, to);
+    let is_idle = machine
+        .thread(thread)
+        .is_some_and(|thread| thread.is_idle());
+    to.unsigned(is_idle.into());
     to.text(was.label());
     let lock = match was {
         Doing::Blocked(lock) => lock,
         _ => None,
     };
-    unsigned(lock, to);
+    to.maybe_unsigned(lock);
     let name = lock.and_then(|lock| machine.lock_called(lock));
-    text(name.map(|name| &**name), to);
+    to.maybe_text(name.map(|name| &**name));
 }

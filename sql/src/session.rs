@@ -147,8 +147,8 @@ impl Session {
         Ok(names.into_iter().collect())
     }
 
-    /// From here on an interrupt from the terminal (^C) does not end the program, but the query that
-    /// runs, with [`Error::Interrupted`].
+    /// From here on an interrupt from the terminal (^C) does not end the program, but the query
+    /// that runs, with [`Error::Interrupted`].
     pub fn stop_on_interrupt(&mut self) {
         self.stops_on_interrupt = true;
     }
@@ -158,8 +158,8 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Query`] if the query is wrong or asks for more than reading, [`Error::Memory`] if
-    /// it needs more memory than it may have, [`Error::Interrupted`] if somebody stopped it, and what
-    /// `take` gives.
+    /// it needs more memory than it may have, [`Error::Interrupted`] if somebody stopped it, and
+    /// what `take` gives.
     pub fn ask(
         &self,
         sql: &str,

@@ -1,4 +1,4 @@
-//! `kymo query`: runs `kymo-query`, which is built and installed apart, because its engine is large.
+//! `kymo query`: runs `kymo-query`, which is built and installed apart because its engine is large.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;

@@ -22,8 +22,8 @@ use kymo_rows::{Cells, Column, ColumnType, Row};
 /// Most rows of a batch and of a row group.
 const BATCH: usize = 1 << 13;
 const GROUP: usize = 1 << 17;
-/// Bytes of text with which a batch ends, and bytes of a row group. Memory per kind of event is about
-/// a row group.
+/// Bytes of text with which a batch ends, and bytes of a row group. Memory per kind of event is
+/// about a row group.
 const BATCH_TEXT: usize = 1 << 24;
 const GROUP_BYTES: usize = 1 << 26;
 /// The longest text in bytes: with it, a batch's texts still have offsets of 31 bits.

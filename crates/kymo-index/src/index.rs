@@ -232,7 +232,7 @@ impl Index {
         thread::scope(|scope| {
             for first in 1..threads {
                 let own = missing.iter().skip(first).step_by(threads);
-                // An error here is told below, where the chunk is read again.
+                // A chunk that a thread fails to read is read again below, and the error reported.
                 let _ = thread::Builder::new().spawn_scoped(scope, move || {
                     for number in own {
                         let _ = self.exact(map, *number);

@@ -25,6 +25,28 @@ pub trait Cells {
     fn text(&mut self, value: &str);
     /// No value.
     fn missing(&mut self);
+
+    /// An integer from 0 on, or no value.
+    fn maybe_unsigned(&mut self, value: Option<u64>) {
+        match value {
+            Some(value) => self.unsigned(value),
+            None => self.missing(),
+        }
+    }
+    /// An integer that may be negative, or no value.
+    fn maybe_signed(&mut self, value: Option<i64>) {
+        match value {
+            Some(value) => self.signed(value),
+            None => self.missing(),
+        }
+    }
+    /// A text, or no value.
+    fn maybe_text(&mut self, value: Option<&str>) {
+        match value {
+            Some(value) => self.text(value),
+            None => self.missing(),
+        }
+    }
 }
 
 /// Where an event class has its cells.

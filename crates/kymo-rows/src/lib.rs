@@ -18,4 +18,4 @@ mod spans;
 
 pub use cells::{Cells, Row, is_length};
 pub use column::{Column, ColumnType, columns};
-pub use spans::{SPAN_TABLES, SpanTable};
+pub use spans::{SPAN_TABLES, SpanTable, thread_cells};

@@ -92,65 +92,51 @@ fn write(span: &Span, machine: &Machine, to: &mut dyn Cells) {
     to.unsigned(span.nanos());
     to.unsigned(span.cpu);
     match span.kind {
-        SpanKind::OnCpu | SpanKind::OffCpu => thread(span.thread, machine, to),
+        SpanKind::OnCpu | SpanKind::OffCpu => thread_cells(span.thread, machine, to),
         SpanKind::Interrupt => object(span, machine, to),
         SpanKind::WakeLatency => {
-            thread(span.thread, machine, to);
+            thread_cells(span.thread, machine, to);
             let (word, waker) = match span.waker {
                 Some(Waker::Thread(waker)) => (Some("thread"), Some(waker)),
                 Some(Waker::Interrupt) => (Some("interrupt"), None),
                 _ => (None, None),
             };
-            text(word, to);
-            number(waker.and_then(|waker| Some(machine.thread(waker)?.tid)), to);
+            to.maybe_text(word);
+            to.maybe_unsigned(waker.and_then(|waker| Some(machine.thread(waker)?.tid)));
         }
         SpanKind::SystemCall => {
-            thread(span.thread, machine, to);
+            thread_cells(span.thread, machine, to);
             object(span, machine, to);
-            number(span.failed.map(u64::from), to);
+            to.maybe_unsigned(span.failed.map(u64::from));
         }
         SpanKind::LockHold => {
-            thread(span.thread, machine, to);
+            thread_cells(span.thread, machine, to);
             object(span, machine, to);
         }
         SpanKind::LockWait => {
-            thread(span.thread, machine, to);
+            thread_cells(span.thread, machine, to);
             object(span, machine, to);
             let owner = span.owner.and_then(|owner| machine.thread(owner));
-            number(owner.map(|owner| owner.tid), to);
-            text(owner.and_then(|owner| owner.name.as_deref()), to);
+            to.maybe_unsigned(owner.map(|owner| owner.tid));
+            to.maybe_text(owner.and_then(|owner| owner.name.as_deref()));
         }
     }
 }
 
-/// Number and name of a thread, and of its process.
-fn thread(of: Option<ThreadId>, machine: &Machine, to: &mut dyn Cells) {
+/// Gives number and name of a thread, and of its process: `tid`, `thread`, `pid` and `process`.
+pub fn thread_cells(of: Option<ThreadId>, machine: &Machine, to: &mut dyn Cells) {
     let thread = of.and_then(|thread| machine.thread(thread));
-    number(thread.map(|thread| thread.tid), to);
-    text(thread.and_then(|thread| thread.name.as_deref()), to);
+    to.maybe_unsigned(thread.map(|thread| thread.tid));
+    to.maybe_text(thread.and_then(|thread| thread.name.as_deref()));
     let pid = thread.and_then(|thread| thread.pid);
-    number(pid, to);
+    to.maybe_unsigned(pid);
     let process = pid.and_then(|pid| machine.process(pid));
-    text(process.map(|name| &**name), to);
+    to.maybe_text(process.map(|name| &**name));
 }
 
 /// Number and name of a lock, a system call, or an interrupt line.
 fn object(span: &Span, machine: &Machine, to: &mut dyn Cells) {
-    number(span.object, to);
+    to.maybe_unsigned(span.object);
     let name = span.of.and_then(|of: Named| machine.name(of));
-    text(name.or(span.call.as_deref()), to);
-}
-
-fn number(value: Option<u64>, to: &mut dyn Cells) {
-    match value {
-        Some(value) => to.unsigned(value),
-        None => to.missing(),
-    }
-}
-
-fn text(value: Option<&str>, to: &mut dyn Cells) {
-    match value {
-        Some(value) => to.text(value),
-        None => to.missing(),
-    }
+    to.maybe_text(name.or(span.call.as_deref()));
 }

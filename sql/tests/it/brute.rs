@@ -186,7 +186,7 @@ fn fields_are_those_of_the_event() {
     let sql = "select min(prev_tid - next_tid) as least from sched_switch";
     let least = wanted.iter().map(|row| row[2] as i64 - row[3] as i64).min();
     assert_eq!(rows(&session, sql).unwrap()[0]["least"].as_i64(), least);
-    // The same fields as JSON, and labels as texts.
+    // The column `fields` has them as JSON, with an enumeration's value by its label.
     let sql = "select fields from events where name = 'lock_wait' limit 1";
     let fields = rows(&session, sql).unwrap()[0]["fields"]
         .as_str()

@@ -124,7 +124,7 @@ fn formats_have_the_same_rows() {
     assert!(listed.contains("@wake-latency") && listed.contains("--thread"));
 }
 
-/// Without a query on the command line it is read from the standard input, which is no terminal here.
+/// Without a query on the command line it is read from the standard input, here no terminal.
 #[test]
 fn a_query_may_come_from_the_standard_input() {
     use std::io::Write as _;

@@ -252,7 +252,7 @@ fn counts_over_time_and_values_are_those_of_the_events() {
     assert_eq!(values.len(), 2);
 }
 
-/// How long threads ran while an interrupt was handled on another CPU: by the function, and by loops.
+/// How long threads ran while an interrupt was handled on another CPU: by `overlap`, and by loops.
 #[test]
 fn spans_of_two_tables_overlap() {
     let mut made = busy("overlap", 29, 60);

@@ -138,8 +138,8 @@ impl View {
     }
 }
 
-/// Appends what a row has from a border on to what it has before. What reaches over the border is in
-/// both.
+/// Appends what a row has from a border on to what it has before. What reaches over the border is
+/// in both.
 fn append(row: &mut Content, next: &Content, border: u64) {
     match (row, next) {
         (Content::Runs(all), Content::Runs(next)) => {

@@ -9,7 +9,8 @@
 //! # Invariants
 //! - Only a thread itself writes its block, from its first event to its end.
 //! - Only a thread that starts or stops a session writes the session's own block, one at a time;
-//!   others only add to its count of discarded events, atomically.
+//!   others only add to its count of discarded events, atomically. The writer's own additions to
+//!   that count are no atomic ones: they come behind the switches, when others add no more.
 //! - Rings are never unmapped, so a thread may outlive a session.
 //! - A program has one session at a time; all sessions have the sizes of the first.
 //!

@@ -201,13 +201,13 @@ pub(crate) const STEPS: &[Step] = &[
     .long("cargo xtask flame"),
     step(
         "sql",
-        "formatting of kymo-query; with --all its lints and tests",
+        "SQL over traces: the tests of kymo-query; with --all its lints",
         |form| match form {
-            Form::Short => sql::fmt(),
+            Form::Short => sql::test(),
             Form::All => sql::run(),
         },
     )
-    .guards(&["kymo-ctf", "kymo-machine", "kymo-rows"], &["sql"])
+    .guards(&["kymo-analysis", "kymo-timeline"], &["sql"])
     .long("cargo xtask sql"),
     step("models", "the ring under a model checker", |form| {
         models::run(if form == Form::All { 1 } else { 0 })

@@ -97,6 +97,7 @@ pub use stream::item::{Consequence, Event, Item, Loss, LossKind, Problem};
 pub use stream::packet::Packet;
 pub use stream::reader::StreamReader;
 pub use trace::events::Merge;
+pub use trace::follow::{Follower, Step};
 pub use trace::reader::Reader;
 pub use trace::tally::{StreamTally, Tally};
 pub use trace::{Events, Part, Trace, TraceMap};

@@ -211,6 +211,12 @@ impl Stream<Slice<'_>> {
 }
 
 impl<S: Source> Stream<S> {
+    /// The number of lost events that the current packet reports.
+    pub(crate) fn discarded(&self) -> Option<u64> {
+        let (discarded, _) = self.packet.head.as_ref()?.discarded?;
+        Some(discarded)
+    }
+
     pub(crate) fn new(plans: Arc<Plans>, name: &str, source: S) -> Self {
         let slots = Slots::new(plans.metadata.slots);
         Stream {

@@ -1,6 +1,7 @@
 //! Trace directories.
 
 pub(crate) mod events;
+pub(crate) mod follow;
 mod lanes;
 pub(crate) mod map;
 mod merge;
@@ -96,6 +97,25 @@ impl Trace {
             parts,
             streams,
         })
+    }
+
+    /// Finds stream files that were added since: they come behind the others, so that these keep
+    /// their indices. The metadata stays as it was.
+    pub(crate) fn refresh(&mut self) -> Result<(), Error> {
+        for part in &mut self.parts {
+            for file in &mut part.streams {
+                // Found in what there was.
+                file.walked = Arc::default();
+            }
+            for file in stream_files(&self.root, &part.directory)? {
+                if !part.streams.iter().any(|known| known.path == file.path) {
+                    part.streams.push(file);
+                }
+            }
+        }
+        let files = self.parts.iter().flat_map(|part| &part.streams);
+        self.streams = files.map(|file| file.path.clone()).collect();
+        Ok(())
     }
 
     /// The trace's metadata; for several traces, that of the first.
@@ -254,8 +274,15 @@ fn find_parts(directory: &Path, found: &mut Vec<PathBuf>, depth: u32) -> Result<
 fn open_part(root: &Path, directory: &Path) -> Result<Part, Error> {
     let path = directory.join("metadata");
     let bytes = fs::read(&path).map_err(|source| Error::Io { path, source })?;
-    let metadata = Arc::new(Metadata::from_bytes(&bytes)?);
+    Ok(Part {
+        directory: directory.to_owned(),
+        metadata: Arc::new(Metadata::from_bytes(&bytes)?),
+        streams: stream_files(root, directory)?,
+    })
+}
 
+/// The stream files in a directory, by name.
+fn stream_files(root: &Path, directory: &Path) -> Result<Vec<StreamFile>, Error> {
     let fail = |source| Error::Io {
         path: directory.to_owned(),
         source,
@@ -286,11 +313,7 @@ fn open_part(root: &Path, directory: &Path) -> Result<Part, Error> {
             walked: Arc::default(),
         }
     });
-    Ok(Part {
-        directory: directory.to_owned(),
-        metadata,
-        streams: streams.collect(),
-    })
+    Ok(streams.collect())
 }
 
 /// A trace mapped into memory.

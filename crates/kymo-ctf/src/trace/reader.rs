@@ -160,6 +160,14 @@ impl<'t> Reader<'t> {
         lane.item(place)
     }
 
+    /// Advances to the next item, as [`next`](Self::next) does; returns the index of its stream.
+    pub(crate) fn next_place(&mut self) -> Option<usize> {
+        match self.interval {
+            Some(interval) => self.advance_in(interval),
+            None => Some(self.lanes.advance()?.0),
+        }
+    }
+
     /// Advances to the next item in the interval.
     #[inline(never)]
     fn advance_in(&mut self, interval: Interval) -> Option<usize> {

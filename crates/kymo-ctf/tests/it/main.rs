@@ -6,6 +6,7 @@ mod conformance;
 mod convert;
 mod damage;
 mod fields;
+mod follow;
 mod json;
 mod metadata;
 mod recorder;

@@ -1,0 +1,167 @@
+//! A trace that grows is read in steps, which together are the whole trace.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fs;
+use std::path::Path;
+
+use kymo::vocabulary::Mark;
+use kymo_ctf::{Follower, ItemRef, Trace};
+use kymo_made::Made;
+
+use crate::writer::{Directory, Order, close, compact, event, open, preamble};
+
+/// What of a stream was read: the times of its events, and how many were lost.
+type Read = BTreeMap<String, (Vec<i128>, u64)>;
+
+fn add(to: &mut Read, item: &ItemRef<'_>) {
+    match item {
+        ItemRef::Event(event) => {
+            let of = to.entry(event.stream().to_string()).or_default();
+            of.0.push(event.nanos().unwrap());
+        }
+        ItemRef::Loss(loss) => {
+            let of = to.entry(loss.stream.to_string()).or_default();
+            of.1 += loss.count;
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Adds the next step; whether there was one.
+fn step(follower: &mut Follower, to: &mut Read) -> bool {
+    let Some(mut step) = follower.look().unwrap() else {
+        return false;
+    };
+    let (end, mut last) = (step.end_nanos(), None);
+    let read = step.read(|item| {
+        add(to, item);
+        if let ItemRef::Event(event) = item {
+            assert!(event.nanos() >= last && event.nanos() <= Some(end));
+            last = event.nanos();
+        }
+        Ok::<_, Infallible>(())
+    });
+    read.unwrap();
+    true
+}
+
+fn whole(path: &Path) -> Read {
+    let (map, mut all) = (Trace::open(path).unwrap().map(), Read::new());
+    let mut reader = map.read();
+    while let Some(item) = reader.next() {
+        add(&mut all, &item);
+    }
+    all
+}
+
+fn mark(value: u64) -> Mark {
+    Mark { id: 1, value }
+}
+
+#[test]
+fn steps_are_the_whole_trace() {
+    for seed in 1..60_u64 {
+        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut below = |end: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random >> 11) % end
+        };
+        let mut made = Made::new("follow");
+        made.event(0, 1, mark(0));
+        let mut follower = Follower::open(made.finish()).unwrap().unwrap();
+        let (mut read, mut steps, mut now) = (Read::new(), 0, 1);
+        for _ in 0..1 + below(20) {
+            for _ in 0..below(400) {
+                // Often at the same time as the event before.
+                now += below(3) * below(100);
+                let cpu = below(4) as u32;
+                match below(60) {
+                    0 => made.lose(cpu, 1 + below(9), now),
+                    _ => made.event(cpu, now, mark(now)),
+                }
+            }
+            made.finish();
+            steps += u64::from(step(&mut follower, &mut read));
+            // Nothing new, and of what there was, all is known.
+            if below(3) == 0 {
+                steps += u64::from(step(&mut follower, &mut read));
+            }
+            // An event at the time of the newest one may come later.
+            now += 1;
+        }
+        made.event(0, now + 100, mark(0));
+        let path = made.finish();
+        while step(&mut follower, &mut read) || step(&mut follower, &mut read) {
+            steps += 1;
+        }
+        assert_eq!(read, whole(path), "{seed}");
+        assert!(steps > 1, "{seed}");
+    }
+}
+
+fn packet(events: std::ops::Range<u64>, sequence: u64, discarded: u64) -> Vec<u8> {
+    let (begin, end) = (events.start, events.end - 1);
+    let mut packet = open(Order::Le, 0, begin, end, sequence, discarded, 0);
+    for time in events {
+        compact(&mut packet, 1, time).u32(time as u32);
+    }
+    close(packet, 8)
+}
+
+/// A recorder adds to its last packet until that is full.
+#[test]
+fn what_a_packet_reports_later_is_told_once() {
+    let folder = Directory::new("follow-rewritten", &[]);
+    let metadata = preamble(Order::Le, 1_000_000_000, 0, 0) + &event(1, "n", "uint32_t n;");
+    fs::write(folder.path().join("metadata"), metadata).unwrap();
+    let write = |packets: &[Vec<u8>]| fs::write(folder.path().join("s"), packets.concat()).unwrap();
+    let first = packet(0..10, 0, 0);
+    let mut follower = Follower::open(folder.path()).unwrap().unwrap();
+    let mut read = Read::new();
+    assert!(!step(&mut follower, &mut read), "no stream yet");
+    for (last, discarded) in [(20, 3), (30, 3), (40, 7), (41, 12)] {
+        write(&[first.clone(), packet(10..last, 1, discarded)]);
+        // It pauses in some of these places.
+        while step(&mut follower, &mut read) || (last < 40 && step(&mut follower, &mut read)) {}
+        let lost = read.get("s").map_or(0, |(_, lost)| *lost);
+        assert!(lost <= discarded && (last >= 40 || lost == discarded));
+    }
+    // The end of the file is being written: it is of no step, and no error.
+    let mut torn = [first.clone(), packet(10..41, 1, 12), packet(41..60, 2, 13)];
+    torn[2].truncate(60);
+    write(&torn);
+    assert!(!step(&mut follower, &mut read) && !step(&mut follower, &mut read));
+    write(&[first, packet(10..41, 1, 12), packet(41..60, 2, 13)]);
+    while step(&mut follower, &mut read) || step(&mut follower, &mut read) {}
+    assert_eq!(read["s"], ((0..60).collect(), 13));
+    assert_eq!(read, whole(folder.path()));
+}
+
+#[test]
+fn streams_that_come_later_are_read() {
+    let mut made = Made::new("follow-later");
+    made.event(2, 10, mark(1));
+    let mut follower = Follower::open(made.finish()).unwrap().unwrap();
+    let mut read = Read::new();
+    assert!(!step(&mut follower, &mut read) && step(&mut follower, &mut read));
+    // Before the others by name.
+    made.event(0, 20, mark(2));
+    made.event(2, 30, mark(3));
+    made.finish();
+    assert!(!step(&mut follower, &mut read) && step(&mut follower, &mut read));
+    assert_eq!(read, whole(made.finish()));
+}
+
+#[test]
+fn a_trace_that_has_not_begun_is_no_error() {
+    let folder = Directory::new("follow-nothing", &[]);
+    assert!(Follower::open(folder.path()).unwrap().is_none());
+    assert!(Follower::open(&folder.path().join("none")).unwrap().is_none());
+    fs::write(folder.path().join("metadata"), "").unwrap();
+    assert!(Follower::open(folder.path()).unwrap().is_none());
+    fs::write(folder.path().join("metadata"), "/* CTF 1.8 */ nonsense").unwrap();
+    assert!(Follower::open(folder.path()).is_err());
+}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use kymo_ctf::{Consequence, ItemRef, Problem, TraceMap};
+use kymo_ctf::{Consequence, ItemRef, Problem, Step, TraceMap};
 use kymo_timeline::Timeline;
 
 use crate::code;
@@ -13,7 +13,7 @@ use crate::collector::Collector;
 use crate::drawn::merged;
 use crate::error::Error;
 use crate::file::{Blocks, Chunk, Place, Table, Writer, to_bytes};
-use crate::index::Index;
+use crate::index::{Index, Reach};
 use crate::kept::Kept;
 use crate::key::Key;
 use crate::part::Part;
@@ -36,6 +36,9 @@ pub(crate) fn chunks_in(level: usize) -> usize {
 /// An unfinished file to which nothing was written for so long belongs to nobody.
 const LEFT: Duration = Duration::from_secs(3_600);
 
+/// The name of the file of an index that grows with its trace, but for its process.
+const LIVE: &str = "live.kymo-index";
+
 /// Most sentences about damage that are kept.
 const MOST_DAMAGE: usize = 100;
 
@@ -45,6 +48,14 @@ pub struct Options {
     /// Events between two checkpoints, at least. What is asked in detail is read again from one: few
     /// make the index larger, many make that slower.
     pub chunk_events: u64,
+}
+
+impl Options {
+    /// For an index of a trace that is still recorded. What is newer than the last parts of the
+    /// pyramid is read from the trace at each look, up to five chunks.
+    pub const LIVE: Options = Options {
+        chunk_events: 1 << 13,
+    };
 }
 
 impl Default for Options {
@@ -123,24 +134,156 @@ impl Pyramid {
     }
 }
 
+/// What has been read of a trace.
+#[derive(Debug)]
+pub(crate) struct Builder {
+    path: PathBuf,
+    options: Options,
+    timeline: Timeline<Collector<Registry>>,
+    pyramid: Pyramid,
+    chunks: Vec<Chunk>,
+    damage: Vec<String>,
+    /// Number of events with a time, and the time of the last one.
+    events: u64,
+    last: Option<u64>,
+    kept: Arc<Kept>,
+}
+
+impl Builder {
+    /// Nothing has been read. `begin` is the trace's, in nanoseconds from the clock's origin.
+    pub(crate) fn new(
+        path: &Path,
+        key: &Key,
+        options: Options,
+        begin: Option<i128>,
+    ) -> Result<Builder, Error> {
+        Ok(Builder {
+            path: path.to_owned(),
+            options,
+            timeline: Timeline::new(begin, Collector::default()),
+            pyramid: Pyramid {
+                writer: Writer::create(path, key)?,
+                levels: Vec::new(),
+                waiting: Vec::new(),
+                bytes: Vec::new(),
+            },
+            chunks: Vec::new(),
+            damage: Vec::new(),
+            events: 0,
+            last: None,
+            kept: Arc::default(),
+        })
+    }
+
+    /// Takes the next item. `look` is called where the pyramid has all that came before it.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        item: &ItemRef<'_>,
+        look: &mut impl FnMut(&mut Growing<'_>),
+    ) -> Result<(), Error> {
+        if let ItemRef::Event(event) = item
+            && let Some(nanos) = event.nanos()
+        {
+            let at = self.timeline.time_of(nanos);
+            let is_later = self.last.is_none_or(|last| last < at);
+            let is_full = self
+                .chunks
+                .last()
+                .is_none_or(|chunk| chunk.events >= self.options.chunk_events);
+            if is_later && is_full {
+                self.begin_chunk(at, look)?;
+            }
+            self.events += 1;
+            self.last = self.last.max(Some(at));
+            if let Some(chunk) = self.chunks.last_mut() {
+                chunk.events += 1;
+            }
+        }
+        let room = MOST_DAMAGE.saturating_sub(self.damage.len());
+        self.damage.extend(sentence(item).into_iter().take(room));
+        self.timeline.add(item).map_err(Error::Draw)
+    }
+
+    fn begin_chunk(
+        &mut self,
+        at: u64,
+        look: &mut impl FnMut(&mut Growing<'_>),
+    ) -> Result<(), Error> {
+        match self.chunks.is_empty() {
+            true => self.timeline.canvas_mut().begin_at(at),
+            false => {
+                let part = self.timeline.canvas_mut().cut(at);
+                if self.pyramid.add_chunk(part)? {
+                    look(&mut Growing {
+                        builder: self,
+                        end: at,
+                    });
+                }
+            }
+        }
+        let checkpoint = to_bytes(&self.timeline)?;
+        self.chunks.push(Chunk {
+            begin: at,
+            events: 0,
+            checkpoint: self.pyramid.writer.packed(&checkpoint)?,
+        });
+        Ok(())
+    }
+
+    /// The index of what has been read, up to this time. `is_open`: the last chunk may get more.
+    fn index(&mut self, end: u64, is_open: bool) -> Result<Index, Error> {
+        self.pyramid.writer.flush()?;
+        let table = Table {
+            origin: self.timeline.origin().unwrap_or(0),
+            end,
+            chunks: self.chunks.clone(),
+            levels: self.pyramid.levels.clone(),
+            registry: self.timeline.canvas().numbers.clone(),
+            damage: self.damage.clone(),
+        };
+        let reach = match is_open {
+            true => Reach::Open,
+            false => Reach::Closed,
+        };
+        let blocks = Blocks::of(&self.path)?;
+        Ok(Index::new(blocks, table, reach, Arc::clone(&self.kept)))
+    }
+
+    /// There is no more: ends the file.
+    fn finish(mut self) -> Result<(), Error> {
+        let end = self.end();
+        let (mut canvas, origin) = self.timeline.finish().map_err(Error::Draw)?;
+        let part = canvas.cut(end);
+        self.pyramid.add_chunk(part)?;
+        self.pyramid.finish()?;
+        self.pyramid.writer.finish(&Table {
+            origin,
+            end,
+            chunks: self.chunks,
+            levels: self.pyramid.levels,
+            registry: canvas.numbers,
+            damage: self.damage,
+        })
+    }
+
+    /// Behind the last event.
+    fn end(&self) -> u64 {
+        self.last.map_or(0, |last| last.saturating_add(1))
+    }
+}
+
 /// An index of which a part is made.
 #[derive(Debug)]
 pub struct Growing<'b> {
-    path: &'b Path,
-    pyramid: &'b mut Pyramid,
-    chunks: &'b [Chunk],
-    registry: &'b Registry,
-    damage: &'b [String],
-    origin: i128,
+    builder: &'b mut Builder,
     end: u64,
-    events: u64,
-    kept: &'b Arc<Kept>,
 }
 
 impl Growing<'_> {
     /// Number of events that have been read.
     pub fn events(&self) -> u64 {
-        self.events
+        self.builder.events
     }
 
     /// The index of what has been read. It stays as it is while more is read, and can be asked from
@@ -149,17 +292,51 @@ impl Growing<'_> {
     /// # Errors
     /// [`Error::Write`] and [`Error::Read`] if the file cannot be written or read.
     pub fn index(&mut self) -> Result<Index, Error> {
-        self.pyramid.writer.flush()?;
-        let table = Table {
-            origin: self.origin,
-            end: self.end,
-            chunks: self.chunks.to_vec(),
-            levels: self.pyramid.levels.clone(),
-            registry: self.registry.clone(),
-            damage: self.damage.to_vec(),
-        };
-        let blocks = Blocks::of(self.path)?;
-        Ok(Index::new(blocks, table, false, Arc::clone(self.kept)))
+        self.builder.index(self.end, false)
+    }
+}
+
+/// The index of a trace that is still recorded. Its file is removed with it.
+#[derive(Debug)]
+pub struct Live {
+    builder: Builder,
+}
+
+impl Live {
+    /// An index of nothing, in a new file in this folder. `begin` is the trace's, in nanoseconds
+    /// from the clock's origin.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if the file cannot be written.
+    pub fn new(folder: &Path, begin: Option<i128>, options: Options) -> Result<Live, Error> {
+        let path = folder.join(LIVE);
+        sweep(&path);
+        let builder = Builder::new(&unfinished(&path), &Key::NONE, options, begin)?;
+        Ok(Live { builder })
+    }
+
+    /// Adds what has been recorded since.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if the file cannot be written.
+    pub fn add(&mut self, step: &mut Step<'_>) -> Result<(), Error> {
+        step.read(|item| self.builder.take(item, &mut |_| ()))
+    }
+
+    /// The index of what was added, which needs the bytes of the last step. It stays as it is while
+    /// more is added, and can be asked from any thread as long as this lives.
+    ///
+    /// # Errors
+    /// [`Error::Write`] and [`Error::Read`] if the file cannot be written or read.
+    pub fn index(&mut self) -> Result<Index, Error> {
+        self.builder.index(self.builder.end(), true)
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // That there is nothing to remove is no error.
+        let _ = fs::remove_file(&self.builder.path);
     }
 }
 
@@ -231,76 +408,12 @@ fn write(
     options: Options,
     mut look: impl FnMut(&mut Growing<'_>),
 ) -> Result<(), Error> {
-    let kept = Arc::default();
     let mut reader = map.read();
-    let canvas: Collector<Registry> = Collector::default();
-    let mut timeline = Timeline::new(reader.begin_nanos(), canvas);
-    let mut pyramid = Pyramid {
-        writer: Writer::create(path, key)?,
-        levels: Vec::new(),
-        waiting: Vec::new(),
-        bytes: Vec::new(),
-    };
-    let mut chunks: Vec<Chunk> = Vec::new();
-    let mut damage = Vec::new();
-    let (mut events, mut last) = (0, None);
+    let mut builder = Builder::new(path, key, options, reader.begin_nanos())?;
     while let Some(item) = reader.next() {
-        if let ItemRef::Event(event) = &item
-            && let Some(nanos) = event.nanos()
-        {
-            let at = timeline.time_of(nanos);
-            let is_later = last.is_none_or(|last| last < at);
-            let is_full = chunks
-                .last()
-                .is_none_or(|chunk| chunk.events >= options.chunk_events);
-            if is_later && is_full {
-                match chunks.is_empty() {
-                    true => timeline.canvas_mut().begin_at(at),
-                    false => {
-                        let part = timeline.canvas_mut().cut(at);
-                        if pyramid.add_chunk(part)? {
-                            look(&mut Growing {
-                                path,
-                                pyramid: &mut pyramid,
-                                chunks: &chunks,
-                                registry: &timeline.canvas().numbers,
-                                damage: &damage,
-                                origin: timeline.origin().unwrap_or(0),
-                                end: at,
-                                events,
-                                kept: &kept,
-                            });
-                        }
-                    }
-                }
-                chunks.push(Chunk {
-                    begin: at,
-                    events: 0,
-                    checkpoint: pyramid.writer.packed(&to_bytes(&timeline)?)?,
-                });
-            }
-            events += 1;
-            last = last.max(Some(at));
-            if let Some(chunk) = chunks.last_mut() {
-                chunk.events += 1;
-            }
-        }
-        damage.extend(sentence(&item).filter(|_| damage.len() < MOST_DAMAGE));
-        timeline.add(&item).map_err(Error::Draw)?;
+        builder.take(&item, &mut look)?;
     }
-    let end = last.map_or(0, |last| last.saturating_add(1));
-    let (mut canvas, origin) = timeline.finish().map_err(Error::Draw)?;
-    let part = canvas.cut(end);
-    pyramid.add_chunk(part)?;
-    pyramid.finish()?;
-    pyramid.writer.finish(&Table {
-        origin,
-        end,
-        chunks,
-        levels: pyramid.levels,
-        registry: canvas.numbers,
-        damage,
-    })
+    builder.finish()
 }
 
 /// Says what could not be read, if the item is about that.

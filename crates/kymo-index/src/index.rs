@@ -29,6 +29,17 @@ const THREADS: usize = 4;
 /// A timeline from a checkpoint.
 pub(crate) type Resumed = Timeline<Collector<Arc<Registry>>>;
 
+/// How much of the trace an index has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// All.
+    Whole,
+    /// Up to where a chunk ends.
+    Closed,
+    /// A part of the last chunk, too.
+    Open,
+}
+
 /// The index of a trace.
 #[derive(Debug)]
 pub struct Index {
@@ -38,7 +49,7 @@ pub struct Index {
     registry: Arc<Registry>,
     origin: i128,
     end: u64,
-    is_whole: bool,
+    reach: Reach,
     damage: Vec<String>,
     kept: Arc<Kept>,
 }
@@ -86,10 +97,10 @@ impl Index {
     /// [`Error::Read`] if the file is there and cannot be read.
     pub fn open(key: &Key, path: &Path) -> Result<Option<Index>, Error> {
         let opened = Blocks::open(path, key)?;
-        Ok(opened.map(|(blocks, table)| Index::new(blocks, table, true, Arc::default())))
+        Ok(opened.map(|(blocks, table)| Index::new(blocks, table, Reach::Whole, Arc::default())))
     }
 
-    pub(crate) fn new(blocks: Blocks, table: Table, is_whole: bool, kept: Arc<Kept>) -> Index {
+    pub(crate) fn new(blocks: Blocks, table: Table, reach: Reach, kept: Arc<Kept>) -> Index {
         Index {
             blocks,
             chunks: table.chunks,
@@ -97,7 +108,7 @@ impl Index {
             registry: Arc::new(table.registry),
             origin: table.origin,
             end: table.end,
-            is_whole,
+            reach,
             damage: table.damage,
             kept,
         }
@@ -126,10 +137,9 @@ impl Index {
         self.origin
     }
 
-    /// Whether it has the whole trace. If not, it ends where a chunk ends, and so do the slices
-    /// that are open there.
+    /// Whether it has the whole trace. If not, the slices that are open where it ends do so, too.
     pub fn is_whole(&self) -> bool {
-        self.is_whole
+        self.reach == Reach::Whole
     }
 
     /// From the first event to behind the last one, in nanoseconds of the timeline.
@@ -162,7 +172,8 @@ impl Index {
             parts = self.exact_parts(map, chunks)?;
         } else {
             let level = self.level_of(column);
-            self.parts(level, chunks, &mut parts)?;
+            let rest = self.parts(level, chunks, &mut parts)?;
+            parts.extend(self.exact_parts(map, rest)?);
             let coarse = parts.iter().map(|part| part.resolution()).max();
             window.resolution = column.max(coarse.unwrap_or(0));
         }
@@ -200,13 +211,13 @@ impl Index {
     }
 
     /// The parts of a level that have these chunks. While the index is made, those of lower levels
-    /// stand for what the level has no part of yet.
+    /// stand for what the level has no part of yet. Gives the chunks that no part stands for.
     fn parts(
         &self,
         level: usize,
         chunks: Range<usize>,
         to: &mut Vec<Arc<Coded>>,
-    ) -> Result<(), Error> {
+    ) -> Result<Range<usize>, Error> {
         let mut next = chunks.start;
         for (level, places) in self.levels.iter().enumerate().take(level + 1).rev() {
             let one = chunks_in(level);
@@ -218,14 +229,14 @@ impl Index {
                 next = (next / one + 1) * one;
             }
         }
-        Ok(())
+        Ok(next.min(chunks.end)..chunks.end)
     }
 
     /// Chunks with all slices, as the trace has them.
     fn exact_parts(&self, map: &TraceMap, chunks: Range<usize>) -> Result<Vec<Arc<Coded>>, Error> {
         let missing = chunks
             .clone()
-            .filter(|number| !self.kept.has(Which::Chunk(*number)));
+            .filter(|number| !self.kept.has(self.which(*number)));
         let missing: Vec<usize> = missing.collect();
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         let threads = threads.min(missing.len()).min(THREADS);
@@ -252,10 +263,17 @@ impl Index {
 
     /// A chunk with all slices, as the trace has them.
     fn exact(&self, map: &TraceMap, number: usize) -> Result<Arc<Coded>, Error> {
-        self.kept.get(Which::Chunk(number), || {
+        self.kept.get(self.which(number), || {
             let part = self.read(map, number)?;
             Coded::of(&part).ok_or_else(|| self.blocks.no_part())
         })
+    }
+
+    fn which(&self, number: usize) -> Which {
+        match self.reach == Reach::Open && number + 1 == self.chunks.len() {
+            true => Which::Open(self.end),
+            false => Which::Chunk(number),
+        }
     }
 
     /// Reads a chunk again from its checkpoint on.
@@ -319,7 +337,7 @@ impl Index {
         let nanos = |at: u64| self.origin + i128::from(at);
         // The first chunk has everything from the beginning: losses too that come before its events.
         let from = begin(number).filter(|_| number > 0).map(nanos);
-        let next = begin(number + 1).or((!self.is_whole).then_some(self.end));
+        let next = begin(number + 1).or((!self.is_whole()).then_some(self.end));
         let to = next.map(|next| nanos(next) - 1);
         let mut reader = map.read().between(from, to);
         let mut has_begun = number == 0;

@@ -14,6 +14,8 @@ const MOST: usize = 128 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Which {
     Chunk(usize),
+    /// The last chunk up to this time: it may get more.
+    Open(u64),
     Part(usize, usize),
 }
 

@@ -18,6 +18,9 @@ const BLOCKS: usize = 64;
 pub struct Key(u128);
 
 impl Key {
+    /// Of no trace.
+    pub(crate) const NONE: Key = Key(0);
+
     /// The key of a trace: a hash (XXH3 of 128 bits) of its metadata and, for each stream, of its
     /// name, its length, and 64 blocks of 64 KiB that are spread over it, the first and the last
     /// among them. A longer stream that was changed in between, at the same length, has the same

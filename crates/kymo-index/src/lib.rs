@@ -13,7 +13,8 @@
 //! - Memory grows with threads, CPUs and names, not with events.
 //! - The file belongs to the trace's content ([`Key`]), and is made anew if that changes, or if it
 //!   was not finished.
-//! - What has been read can be asked while the rest is ([`Growing`]).
+//! - What has been read can be asked while the rest is ([`Growing`]), or is still recorded
+//!   ([`Live`]).
 //!
 //! ```no_run
 //! use kymo_index::{Index, Key, Options};
@@ -45,7 +46,7 @@ mod registry;
 mod run;
 
 pub use arrows::{Arrow, ArrowEnd, Arrows};
-pub use build::{Growing, Options};
+pub use build::{Growing, Live, Options};
 pub use error::Error;
 pub use index::{Index, Window};
 pub use key::Key;

@@ -34,6 +34,11 @@ const CPUS: u64 = 3;
 
 /// This many events on three CPUs; times are whole microseconds, and mostly short apart.
 pub fn machine(seed: u64, events: u64) -> Made {
+    recorded(seed, events, true, |_| ())
+}
+
+/// The same, of which losses may be left out; `look` gets what there is of it, often.
+pub fn recorded(seed: u64, events: u64, losses: bool, mut look: impl FnMut(&mut Made)) -> Made {
     let mut random = Random::new(seed);
     let mut made = Made::new("index");
     let mut running = [0_u32; CPUS as usize];
@@ -50,7 +55,10 @@ pub fn machine(seed: u64, events: u64) -> Made {
             },
         );
     }
-    for _ in 0..events {
+    for number in 0..events {
+        if number % 60 == 59 {
+            look(&mut made);
+        }
         let step = match random.below(50) {
             0 => random.below(3_000),
             _ => 1 + random.below(20),
@@ -109,7 +117,7 @@ pub fn machine(seed: u64, events: u64) -> Made {
                 let value = random.below(1_000) as i64 - 500;
                 made.event(cpu, t, Counter { id: 1, value });
             }
-            15 if random.below(20) == 0 => {
+            15 if losses && random.below(20) == 0 => {
                 let end = t + random.below(200) * US;
                 made.lose(cpu, 3, end);
                 t = end;

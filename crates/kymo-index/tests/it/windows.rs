@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::mpsc;
 
-use kymo_ctf::TraceMap;
-use kymo_index::{Content, Index, RowId, RowKind, Run, Values, Window};
-use kymo_made::US;
+use kymo_ctf::{Follower, TraceMap};
+use kymo_index::{Content, Index, Live, Options, RowId, RowKind, Run, Values, Window};
+use kymo_made::{Made, US};
 
-use crate::made::{Folder, Random, grown, index, machine};
+use crate::made::{Folder, Random, grown, index, machine, recorded};
 
 /// The index, and one whose only chunk is the whole trace.
 struct Both {
@@ -19,8 +19,11 @@ struct Both {
 
 impl Both {
     fn new(seed: u64, events: u64, chunk_events: u64) -> Both {
+        Both::of(&mut machine(seed, events), chunk_events)
+    }
+
+    fn of(made: &mut Made, chunk_events: u64) -> Both {
         let folder = Folder::new();
-        let mut made = machine(seed, events);
         let (map, index) = index(made.finish(), &folder, chunk_events);
         let whole_folder = Folder::new();
         let (_, whole) = crate::made::index(made.finish(), &whole_folder, u64::MAX);
@@ -255,6 +258,115 @@ fn an_index_that_grows_shows_what_has_been_read() {
         }
     }
     assert!(exact > 100 && merged > 100, "{exact} {merged}");
+}
+
+/// A look at an index of a trace that was still recorded: the index, and the bytes it needs.
+type Look = (Index, TraceMap);
+
+/// Indexes of a random machine's trace while it is recorded, and the machine's trace.
+fn live(seed: u64, losses: bool, chunk_events: u64, folder: &Folder) -> (Vec<Look>, Live, Made) {
+    let mut looks = Vec::new();
+    let mut follow: Option<(Follower, Option<Live>)> = None;
+    let mut look = |made: &mut Made| {
+        let path = made.finish();
+        let (follower, live) =
+            follow.get_or_insert_with(|| (Follower::open(path).unwrap().unwrap(), None));
+        let Some(mut step) = follower.look().unwrap() else {
+            return;
+        };
+        let live = live.get_or_insert_with(|| {
+            let options = Options { chunk_events };
+            Live::new(&folder.0, step.begin_nanos(), options).unwrap()
+        });
+        live.add(&mut step).unwrap();
+        looks.push((live.index().unwrap(), step.into_map()));
+    };
+    let mut made = recorded(seed, 3_000, losses, &mut look);
+    look(&mut made);
+    look(&mut made);
+    let (_, live) = follow.unwrap();
+    (looks, live.unwrap(), made)
+}
+
+/// What has been recorded of a trace is shown as it is in the end, up to the newest event.
+#[test]
+fn an_index_of_a_trace_that_is_recorded_shows_it_so_far() {
+    let (mut exact, mut merged) = (0, 0);
+    for seed in 0..4 {
+        let folder = Folder::new();
+        let (looks, live, mut made) = live(seed, false, 8, &folder);
+        let both = Both::of(&mut made, 8);
+        let mut random = Random::new(seed + 300);
+        assert!(looks.len() > 20);
+        let mut reach = 0;
+        for (index, map) in &looks {
+            let span = index.span();
+            assert!(!index.is_whole() && span.end > reach && index.damage(map).is_empty());
+            assert_eq!(span.start, both.index.span().start);
+            reach = span.end;
+            for _ in 0..20 {
+                let shorter = random.below(8);
+                let length = 1 + random.below((span.end - span.start) >> shorter);
+                let begin = span.start + random.below(span.end - span.start - length + 1);
+                let (time, columns) = (begin..begin + length, 1 + random.below(1_000) as u32);
+                let window = index.window(map, &both.rows, time.clone(), columns).unwrap();
+                match window.is_exact {
+                    true => exact += 1,
+                    false => merged += 1,
+                }
+                check(&both, &window, &time);
+            }
+        }
+        let (last, _) = looks.last().unwrap();
+        assert_eq!(last.events(), both.index.events());
+        assert!(last.span() == both.index.span() && last.registry() == both.index.registry());
+        drop(live);
+        assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0);
+    }
+    assert!(exact > 100 && merged > 100, "{exact} {merged}");
+}
+
+/// Of a loss, it is known only later what it casts doubt on; rows and names may get other numbers
+/// than in an index that is made afterwards.
+#[test]
+fn an_index_of_a_trace_that_is_recorded_has_its_losses() {
+    let all = |index: &Index, map: &TraceMap| {
+        let rows: Vec<RowId> = (0..index.registry().rows().len() as RowId).collect();
+        let window = index.window(map, &rows, index.span(), u32::MAX).unwrap();
+        let mut slices = Vec::new();
+        for (row, content) in rows.iter().zip(window.rows) {
+            let row = index.registry().rows()[*row as usize];
+            if let Content::Runs(runs) = content {
+                let name = |run: &Run| index.registry().names()[run.name as usize].text.clone();
+                // What is open ends with the last event, or behind it.
+                let end = |run: &Run| run.end.min(index.span().end - 1);
+                slices.extend(
+                    runs.iter()
+                        .map(|run| (row.track, run.begin, end(run), run.count, name(run))),
+                );
+            }
+        }
+        slices.retain(|slice| slice.4.contains("lost"));
+        slices.sort();
+        slices
+    };
+    let mut losses = 0;
+    for seed in 0..4 {
+        let folder = Folder::new();
+        let (looks, _live, mut made) = live(seed, true, 250, &folder);
+        // So large that all is one chunk, and exact.
+        let whole_folder = Folder::new();
+        let (map, whole) = index(made.finish(), &whole_folder, u64::MAX);
+        let wanted = all(&whole, &map);
+        losses += wanted.len();
+        let (last, map) = looks.last().unwrap();
+        // It has several chunks, at whose ends slices are cut and put together again.
+        let found = all(last, map);
+        let differs = found.iter().zip(&wanted).find(|(one, other)| one != other);
+        assert_eq!(differs, None);
+        assert_eq!(found.len(), wanted.len());
+    }
+    assert!(losses > 4, "{losses}");
 }
 
 /// The rows of the random machines have all that can be reduced.

@@ -6,25 +6,23 @@
 mod arrows;
 mod file;
 mod find;
-mod place;
 mod why;
 mod worst;
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::Path;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use kymo_analysis::{Analysis, Diff, Part, Place, Report};
-use kymo_ctf::{ItemRef, Trace, TraceMap};
-use kymo_index::{Content, Growing, Index, Options, RowId, RowKind, Run};
+use kymo_ctf::{ItemRef, TraceMap};
+use kymo_index::{Content, Index, RowId, RowKind, Run};
 use kymo_timeline::TrackKind;
 use serde::Serialize;
 
 pub use self::file::File;
 use self::worst::Worst;
 use crate::http::Answer;
+use crate::view::Source;
 
 const JSON: &str = "application/json";
 const BYTES: &str = "application/octet-stream";
@@ -34,21 +32,15 @@ const COLUMNS: u32 = 1 << 14;
 const WORDS: usize = 5;
 /// Into how many steps a column is divided in what is sent.
 const STEPS: u64 = 16;
-/// How often more of a trace that is being read is shown, at most.
-const EACH: Duration = Duration::from_millis(200);
 /// Behind what a window shows: large enough to be outside, and no larger than a word.
 const OUTSIDE: u64 = 1 << 28;
 
-/// A trace, and its index.
-#[derive(Debug)]
-pub struct View {
-    title: String,
-    trace: Trace,
-    map: TraceMap,
-    /// Of what has been read. `None` until then.
-    index: RwLock<Option<Arc<Index>>>,
-    /// Time of the last event, in nanoseconds from the clock's origin.
-    end: OnceLock<Option<i128>>,
+/// What there is of a trace at a moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) title: Arc<str>,
+    pub(crate) source: Arc<Source>,
+    pub(crate) index: Arc<Index>,
 }
 
 /// The tracks, rows and names of a trace, once for all.
@@ -62,6 +54,8 @@ struct Shown<'v> {
     read_ns: u64,
     /// Whether there is no more to read.
     is_whole: bool,
+    /// Whether it is still recorded.
+    is_recorded: bool,
     /// Time of the first event in nanoseconds from the clock's origin. As a text: it may be beyond
     /// 2^53.
     begin_ns: String,
@@ -113,70 +107,25 @@ struct Found<'v> {
 /// A request that cannot be answered: its status and why.
 type Refused = (u16, String);
 
-impl View {
-    /// A trace of which nothing is shown before it is [read](Self::read). The title is what the
-    /// page calls it.
-    pub fn new(title: &str, trace: Trace, map: TraceMap) -> View {
-        View {
-            title: title.to_owned(),
-            trace,
-            map,
-            index: RwLock::default(),
-            end: OnceLock::new(),
-        }
-    }
-
-    /// Finds the index in this file, or makes it. What there is of it is shown meanwhile.
-    ///
-    /// # Errors
-    /// Those of [`Index::open_or_make`].
-    pub fn read(&self, path: &Path, options: Options) -> Result<(), kymo_index::Error> {
-        let mut last: Option<Instant> = None;
-        let look = |growing: &mut Growing<'_>| {
-            if last.is_some_and(|last| last.elapsed() < EACH) {
-                return;
-            }
-            // What goes wrong here goes wrong at the end, too.
-            if let Ok(index) = growing.index() {
-                self.show(index);
-            }
-            last = Some(Instant::now());
-        };
-        let index = Index::open_or_make(&self.trace, &self.map, path, options, look)?;
-        self.show(index);
-        Ok(())
-    }
-
-    /// Shows what this index has from now on.
-    fn show(&self, index: Index) {
-        let mut shown = self.index.write().unwrap_or_else(PoisonError::into_inner);
-        *shown = Some(Arc::new(index));
-    }
-
-    /// Number of events that have been read.
-    pub fn events(&self) -> u64 {
-        self.index().map_or(0, |index| index.events())
-    }
-
-    fn index(&self) -> Result<Arc<Index>, Refused> {
-        let shown = self.index.read().unwrap_or_else(PoisonError::into_inner);
-        let nothing = || (503, "Nothing of the trace has been read yet.".to_owned());
-        shown.clone().ok_or_else(nothing)
+impl Seen {
+    fn map(&self) -> &TraceMap {
+        &self.source.map
     }
 
     /// Length of the whole trace, of which an index has a part, in nanoseconds.
-    fn length(&self, index: &Index) -> u64 {
-        let span = index.span();
+    fn length(&self) -> u64 {
+        let span = self.index.span();
         let read = span.end.saturating_sub(span.start).saturating_sub(1);
-        if index.is_whole() {
+        if self.index.is_whole() || self.source.is_recorded() {
             return read;
         }
-        let end = self.end.get_or_init(|| self.map.end_nanos());
-        let begin = first(index);
+        let begin = first(&self.index);
+        let end = self.source.end_nanos();
         let whole = end.and_then(|end| u64::try_from(end - begin).ok());
         whole.unwrap_or(0).max(read)
     }
 
+    /// What the page asks for.
     pub(crate) fn answer(&self, what: &str, query: &[(String, String)]) -> Answer {
         let query: HashMap<&str, &str> = query.iter().map(|(n, v)| (&**n, &**v)).collect();
         let answer = match what {
@@ -193,26 +142,20 @@ impl View {
         answer.unwrap_or_else(|(status, why)| Answer::refused(status, &why))
     }
 
-    /// What of the trace could not be read so far, a sentence each.
-    pub fn damage(&self) -> Vec<String> {
-        let index = self.index();
-        index.map_or_else(|_| Vec::new(), |index| index.damage(&self.map))
-    }
-
     /// The trace's beginning, from which times of texts count, in nanoseconds from the clock's
     /// origin. `first` is its first event's time.
     fn begin(&self, first: i128) -> i128 {
-        self.map.read().begin_nanos().unwrap_or(first)
+        self.source.begin_nanos().unwrap_or(first)
     }
 
     fn shown(&self) -> Result<String, Refused> {
-        let index = self.index()?;
+        let index = &*self.index;
         let span = index.span();
         json(&Shown {
-            span_ns: self.length(&index),
+            span_ns: self.length(),
             read_ns: span.end.saturating_sub(span.start),
             is_whole: index.is_whole(),
-            ..self.shown_of(&index, &span, index.events())
+            ..self.shown_of(index, &span, index.events())
         })
     }
 
@@ -255,9 +198,10 @@ impl View {
             span_ns: length,
             read_ns: length,
             is_whole: true,
+            is_recorded: self.source.is_recorded(),
             begin_ns: begin.to_string(),
             since_begin_ns: i64::try_from(begin - self.begin(begin)).unwrap_or(0),
-            damage: index.damage(&self.map),
+            damage: index.damage(self.map()),
             tracks: tracks.collect(),
             rows: rows.collect(),
             names: names
@@ -273,12 +217,12 @@ impl View {
     /// values has five words too: begin, end, and the least, the greatest and the last value as
     /// floating-point numbers.
     fn window(&self, query: &HashMap<&str, &str>) -> Result<Vec<u8>, Refused> {
-        let index = self.index()?;
-        let time = time(&index, query)?;
+        let index = &*self.index;
+        let time = time(index, query)?;
         let columns = number(query, "columns")?.clamp(1, COLUMNS.into()) as u32;
         let rows = rows(query.get("rows").copied().unwrap_or_default())
             .ok_or_else(|| refused("rows is a list of numbers, such as 0-4,7"))?;
-        let window = index.window(&self.map, &rows, time.clone(), columns);
+        let window = index.window(self.map(), &rows, time.clone(), columns);
         let window = window.map_err(|error| (500, error.to_string()))?;
         let place = Scale::new(&time, columns);
         let entries = window.rows.iter().map(|row| match row {
@@ -318,14 +262,14 @@ impl View {
 
     /// What a row has at a point in time, in a window with so many columns.
     fn at(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
-        let index = self.index()?;
-        let time = time(&index, query)?;
+        let index = &*self.index;
+        let time = time(index, query)?;
         let columns = number(query, "columns")?.clamp(1, COLUMNS.into()) as u32;
         let row = RowId::try_from(number(query, "row")?);
         let row = row.map_err(|_| refused("there is no such row"))?;
         let begin = index.span().start;
         let at = begin.saturating_add(number(query, "at")?);
-        let window = index.window(&self.map, &[row], time, columns);
+        let window = index.window(self.map(), &[row], time, columns);
         let window = window.map_err(|error| (500, error.to_string()))?;
         let Some(Content::Runs(runs)) = window.rows.first() else {
             return Ok("null".to_owned());
@@ -334,7 +278,7 @@ impl View {
         let Some(run) = runs.iter().min_by_key(distance) else {
             return Ok("null".to_owned());
         };
-        self.found(&index, row, run)
+        self.found(index, row, run)
     }
 
     /// What a run of a row is.
@@ -343,7 +287,7 @@ impl View {
         let name = index.registry().names().get(run.name as usize);
         let since = |at: u64| at as i64 - begin as i64;
         let notes = match run.count == 1 && !run.is_cut_before {
-            true => index.notes(&self.map, row, run.begin),
+            true => index.notes(self.map(), row, run.begin),
             false => Ok(Vec::new()),
         };
         json(&Found {
@@ -364,9 +308,9 @@ impl View {
     /// The report of a stretch of time, as `kymo report --json --from .. --to ..` prints it, and
     /// its worst cases.
     fn report(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
-        let index = self.index()?;
-        let mut worst = Worst::new(first(&index));
-        let report = self.analysed(&index, time(&index, query)?, |analysis| {
+        let index = &*self.index;
+        let mut worst = Worst::new(first(index));
+        let report = self.analysed(index, time(index, query)?, |analysis| {
             worst.take(analysis);
         });
         json(&worst.of(report))
@@ -374,11 +318,11 @@ impl View {
 
     /// Two stretches of time compared, as `kymo diff --json` compares two traces.
     fn diff(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
-        let index = self.index()?;
+        let index = &*self.index;
         let get = |name: &str| query.get(name).copied().unwrap_or_default();
         let other = HashMap::from([("from", get("other_from")), ("to", get("other_to"))]);
-        let (before, after) = (time(&index, query)?, time(&index, &other)?);
-        let [before, after] = [before, after].map(|time| self.analysed(&index, time, |_| ()));
+        let (before, after) = (time(index, query)?, time(index, &other)?);
+        let [before, after] = [before, after].map(|time| self.analysed(index, time, |_| ()));
         json(&Diff::of(&before, &after))
     }
 
@@ -392,11 +336,11 @@ impl View {
             to_ns: narrow(to),
             ..Part::default()
         };
-        let mut analysis = Analysis::of_part(self.trace.metadata(), part);
-        for error in self.map.failed() {
+        let mut analysis = Analysis::of_part(&self.source.metadata, part);
+        for error in self.map().failed() {
             analysis.damaged(error);
         }
-        let mut reader = self.map.read();
+        let mut reader = self.map().read();
         while let Some(item) = reader.next() {
             match (Place::of(&item, from, to), &item) {
                 (Place::Inside, _) | (_, ItemRef::Problem(_)) => {

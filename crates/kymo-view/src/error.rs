@@ -23,6 +23,9 @@ pub enum Error {
     /// Nothing can be shown.
     #[error("there is no event in this time")]
     Nothing,
+    /// The trace's files cannot be read.
+    #[error(transparent)]
+    Trace(#[from] kymo_ctf::Error),
     /// Something about the index.
     #[error(transparent)]
     Index(#[from] kymo_index::Error),

@@ -21,7 +21,9 @@
 //! let trace = kymo_ctf::Trace::open("trace".as_ref())?;
 //! let map = trace.map();
 //! let path = Key::of(&trace, &map)?.path_in("cache".as_ref());
-//! let server = Server::new(View::new("trace", trace, map), 0)?;
+//! let view = View::new("trace");
+//! view.open(trace, map);
+//! let server = Server::new(view, 0)?;
 //! println!("{}", server.address());
 //! std::thread::scope(|scope| {
 //!     scope.spawn(|| server.view().read(&path, Options::default()));
@@ -38,7 +40,9 @@ mod error;
 mod http;
 mod page;
 mod server;
+mod view;
 
-pub use api::{File, View};
+pub use api::File;
 pub use error::Error;
 pub use server::Server;
+pub use view::View;

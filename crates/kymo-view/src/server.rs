@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::api::View;
 use crate::error::Error;
 use crate::http::{self, Answer, NoRequest};
 use crate::page;
+use crate::view::View;
 
 /// Bytes of the token.
 const TOKEN: usize = 16;

@@ -7,7 +7,7 @@ use kymo_timeline::TrackId;
 use serde::Serialize;
 
 use super::find::home;
-use super::{Refused, View, json, number, refused, time};
+use super::{Refused, Seen, json, number, refused, time};
 
 /// Most arrows of an answer.
 const MOST: usize = 500;
@@ -28,17 +28,17 @@ struct ShownArrow<'a> {
     to_track: TrackId,
 }
 
-impl View {
+impl Seen {
     /// The arrows that begin or end in a stretch of time at the thread of a row, or at the row's
     /// track if that is of no thread.
     pub(super) fn arrows(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
-        let index = self.index()?;
-        let time = time(&index, query)?;
+        let index = &*self.index;
+        let time = time(index, query)?;
         let row = usize::try_from(number(query, "row")?).ok();
         let row = row.and_then(|row| index.registry().rows().get(row));
         let row = row.ok_or_else(|| refused("there is no such row"))?;
-        let tracks = beside(&index, row.track);
-        let arrows = index.arrows(&self.map, &tracks, time);
+        let tracks = beside(index, row.track);
+        let arrows = index.arrows(self.map(), &tracks, time);
         let arrows = arrows.map_err(|error| (500, error.to_string()))?;
         let begin = index.span().start;
         let since = |at: u64| at as i64 - begin as i64;

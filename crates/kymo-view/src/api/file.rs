@@ -12,7 +12,7 @@ use kymo_index::{Content, Index, RowId, Run, Values};
 use serde::Serialize;
 
 use super::worst::{Reported, Worst};
-use super::{COLUMNS, Shown, View};
+use super::{COLUMNS, Shown, Seen};
 use crate::{Error, page};
 
 /// Most entries of a file, which take about 5 MB.
@@ -48,16 +48,16 @@ struct Stored {
     length: usize,
 }
 
-impl View {
+impl Seen {
     /// The page with what it shows of a stretch of time: one file that needs neither this program
     /// nor a network. `from` and `to` are in nanoseconds from the clock's origin; `None` is
-    /// the first or the last event. The trace must have been [read](View::read).
+    /// the first or the last event.
     ///
     /// # Errors
     /// [`Error::Index`] if the index cannot be read, and [`Error::Nothing`] if there is no event in
     /// this time.
-    pub fn file(&self, from: Option<i128>, to: Option<i128>) -> Result<File, Error> {
-        let index = self.index().map_err(|_| Error::Nothing)?;
+    pub(crate) fn file(&self, from: Option<i128>, to: Option<i128>) -> Result<File, Error> {
+        let index = &*self.index;
         let span = index.span();
         let place = |nanos: i128| u64::try_from((nanos - index.origin()).max(0)).ok();
         let begin = from.and_then(place).unwrap_or(0).max(span.start);
@@ -68,14 +68,14 @@ impl View {
         }
         let since = i128::from(time.start);
         let mut worst = Worst::new(index.origin() + since);
-        let report: Report = self.analysed(&index, time.clone(), |analysis| worst.take(analysis));
+        let report: Report = self.analysed(index, time.clone(), |analysis| worst.take(analysis));
         if report.events == 0 {
             return Err(Error::Nothing);
         }
         let events = report.events;
-        let (rows, is_exact) = self.entries(&index, &time)?;
+        let (rows, is_exact) = self.entries(index, &time)?;
         let head = Head {
-            trace: self.shown_of(&index, &time, events),
+            trace: self.shown_of(index, &time, events),
             report: worst.of(report),
             is_exact,
             rows: rows.iter().map(stored).collect(),
@@ -101,7 +101,7 @@ impl View {
         while let Some(part) = open.pop() {
             let length = part.end.saturating_sub(part.start);
             let columns = u32::try_from(length).unwrap_or(u32::MAX);
-            let window = index.window(&self.map, &rows, part.clone(), columns)?;
+            let window = index.window(self.map(), &rows, part.clone(), columns)?;
             if !window.is_exact && length > SHORTEST {
                 let middle = part.start + length / 2;
                 open.extend([middle..part.end, part.start..middle]);
@@ -129,7 +129,7 @@ impl View {
     ) -> Result<Vec<Content>, Error> {
         let mut columns = COLUMNS;
         loop {
-            let window = index.window(&self.map, rows, time.clone(), columns)?;
+            let window = index.window(self.map(), rows, time.clone(), columns)?;
             if count(&window.rows) <= MOST || columns == 1 {
                 return Ok(window.rows);
             }
@@ -279,17 +279,19 @@ mod tests {
     use kymo_made::{Made, US};
 
     use super::*;
+    use crate::View;
 
     /// Threads that take turns of different lengths, and interrupts, down to one of 0 ns.
-    fn view(made: &mut Made, chunk_events: u64) -> View {
+    fn seen(made: &mut Made, chunk_events: u64) -> Seen {
         let trace = Trace::open(made.finish()).unwrap();
         let map = trace.map();
-        let view = View::new("made", trace, map);
+        let view = View::new("made");
+        view.open(trace, map);
         let name = format!("kymo-view-file-{}-{chunk_events}", std::process::id());
         let path = std::env::temp_dir().join(name);
         view.read(&path, Options { chunk_events }).unwrap();
         std::fs::remove_file(path).unwrap();
-        view
+        view.seen().unwrap()
     }
 
     /// A file that is put together from many windows has what one window of all has.
@@ -316,21 +318,21 @@ mod tests {
         }
         made.event(0, now, IrqEnter { irq: Irq(7) });
         let mut entries = [16, 1 << 16].map(|chunk_events| {
-            let view = view(&mut made, chunk_events);
-            let index = view.index().unwrap();
+            let seen = seen(&mut made, chunk_events);
+            let index = &*seen.index;
             let span = index.span();
             let last = span.end - 1;
             // The last event is a part of it.
-            let (rows, _) = view.entries(&index, &(last..last)).unwrap();
+            let (rows, _) = seen.entries(index, &(last..last)).unwrap();
             let begins = |row: &Content| match row {
                 Content::Runs(runs) => runs.iter().any(|run| run.begin == last),
                 Content::Values(_) => false,
             };
             assert!(rows.iter().any(begins));
-            assert!(chunk_events > 16 || !window(&view, &index, &span).is_exact);
+            assert!(chunk_events > 16 || !window(&seen, &span).is_exact);
             let parts = [span.start..last, span.start + last / 7..last - last / 5];
             parts.map(|time| {
-                let (rows, is_exact) = view.entries(&index, &time).unwrap();
+                let (rows, is_exact) = seen.entries(index, &time).unwrap();
                 assert!(is_exact);
                 let rows = rows.into_iter().map(|row| inside(row, time.start));
                 rows.collect::<Vec<_>>()
@@ -345,8 +347,9 @@ mod tests {
         }
     }
 
-    fn window(view: &View, index: &Index, time: &Range<u64>) -> kymo_index::Window {
-        index.window(&view.map, &[0], time.clone(), 1_000).unwrap()
+    fn window(seen: &Seen, time: &Range<u64>) -> kymo_index::Window {
+        let window = seen.index.window(seen.map(), &[0], time.clone(), 1_000);
+        window.unwrap()
     }
 
     /// A row without what reaches out of the stretch of time, which is cut where chunks end.

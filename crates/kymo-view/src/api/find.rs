@@ -5,26 +5,26 @@ use std::collections::HashMap;
 use kymo_index::{Content, Index, RowId, RowKind, Run};
 use kymo_timeline::{TrackId, TrackKind};
 
-use super::{COLUMNS, Refused, View, number, refused, time};
+use super::{COLUMNS, Refused, Seen, number, refused, time};
 
-impl View {
+impl Seen {
     /// The slice or point that begins and ends at these times, or the one that is next to them: of
     /// a row, or of all rows one of this category, if it has exactly these times. `tid` may say of
     /// which thread.
     pub(super) fn find(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
-        let index = self.index()?;
-        let time = time(&index, query)?;
+        let index = &*self.index;
+        let time = time(index, query)?;
         let category = query.get("category").copied();
         let tid = query.get("tid").and_then(|tid| tid.parse().ok());
         let rows = match category {
-            Some(_) => rows_of(&index, tid),
+            Some(_) => rows_of(index, tid),
             None => {
                 let row = RowId::try_from(number(query, "row")?);
                 vec![row.map_err(|_| refused("there is no such row"))?]
             }
         };
         let at = time.start..time.end.max(time.start.saturating_add(1));
-        let window = index.window(&self.map, &rows, at, COLUMNS);
+        let window = index.window(self.map(), &rows, at, COLUMNS);
         let window = window.map_err(|error| (500, error.to_string()))?;
         let names = index.registry().names();
         let is_wanted = |run: &Run| {
@@ -46,7 +46,7 @@ impl View {
             runs.iter().map(|run| (*row, run))
         });
         match all.filter(|(_, run)| is_wanted(run)).min_by_key(distance) {
-            Some((row, run)) => self.found(&index, row, run),
+            Some((row, run)) => self.found(index, row, run),
             None => Ok("null".to_owned()),
         }
     }

@@ -8,7 +8,7 @@ use kymo_timeline::{THREADS, TrackId, TrackKind};
 use serde::Serialize;
 
 use super::find::home;
-use super::{Refused, View, first, json, number, refused, time};
+use super::{Refused, Seen, first, json, number, refused, time};
 
 /// Most segments of an answer.
 const MOST: usize = 1_000;
@@ -39,29 +39,29 @@ struct ShownSegment {
     cpu: Option<u64>,
 }
 
-impl View {
+impl Seen {
     /// The critical path of a thread, of which this is a row, in a stretch of time. The trace is
     /// read twice.
     pub(super) fn why(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
-        let index = self.index()?;
-        let time = time(&index, query)?;
+        let index = &*self.index;
+        let time = time(index, query)?;
         let row = usize::try_from(number(query, "row")?).ok();
         let row = row.and_then(|row| index.registry().rows().get(row));
         let row = row.ok_or_else(|| refused("there is no such row"))?;
-        let tid = thread(&index, row.track).ok_or_else(|| refused("this is no row of a thread"))?;
+        let tid = thread(index, row.track).ok_or_else(|| refused("this is no row of a thread"))?;
         let nanos = |at: u64| i64::try_from(index.origin() + i128::from(at));
         let (Ok(from), Ok(to)) = (nanos(time.start), nanos(time.end)) else {
             return Err(refused("its times are too far from the clock's origin"));
         };
         let path = self.path(tid, from, to)?;
-        let since = |at: i64| i64::try_from(i128::from(at) - first(&index)).unwrap_or(i64::MAX);
-        json(&shown(&path, &threads(&index), since))
+        let since = |at: i64| i64::try_from(i128::from(at) - first(index)).unwrap_or(i64::MAX);
+        json(&shown(&path, &threads(index), since))
     }
 
     /// Follows the thread of this number.
     fn path(&self, tid: u64, from: i64, to: i64) -> Result<CriticalPath, Refused> {
         let mut stretches = Stretches::new(Some(from));
-        let mut reader = self.map.read();
+        let mut reader = self.map().read();
         while let Some(item) = reader.next() {
             stretches.add(&item);
         }
@@ -71,7 +71,7 @@ impl View {
         let machine = stretches.machine();
         let thread = there.ok_or_else(|| refused("the trace says nothing of what this thread did"));
         let mut history = History::of(Stretch::given(thread?, from, to));
-        let mut reader = self.map.read();
+        let mut reader = self.map().read();
         while let Some(item) = reader.next() {
             if !history.add(&item) {
                 break;

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod cases;
+mod live;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -20,6 +21,16 @@ use kymo_index::{Content, Index, Key, Options};
 use kymo_made::{Made, US};
 use kymo_view::{Server, View};
 
+/// A folder for indexes.
+fn folder() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Relaxed);
+    let own = format!("kymo-view-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(own);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
 /// A server of a small trace, which runs until the test's process ends.
 struct Site {
     port: u16,
@@ -35,25 +46,25 @@ impl Site {
 
     /// The server, of which this is done before it answers.
     fn of(first: impl FnOnce(&View, &Path)) -> Site {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let own = format!(
-            "kymo-view-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, Relaxed)
-        );
-        let folder = std::env::temp_dir().join(own);
-        fs::create_dir_all(&folder).unwrap();
+        let folder = folder();
         let mut made = machine();
         let trace = Trace::open(made.finish()).unwrap();
         let map = trace.map();
         let path = Key::of(&trace, &map).unwrap().path_in(&folder);
-        let server = Server::new(View::new("<b>made</b>", trace, map), 0).unwrap();
+        let view = View::new("<b>made</b>");
+        view.open(trace, map);
+        let server = Server::new(view, 0).unwrap();
         first(server.view(), &path);
+        Site::in_folder(Box::leak(Box::new(server)), folder, made)
+    }
+
+    /// The server, which runs from now on.
+    fn in_folder(server: &'static Server, folder: PathBuf, made: Made) -> Site {
         let address = server.address();
         let rest = address.strip_prefix("http://127.0.0.1:").unwrap();
         let (port, token) = rest.trim_end_matches('/').split_once('/').unwrap();
         let (port, token) = (port.parse().unwrap(), token.to_owned());
-        thread::spawn(move || server.run());
+        thread::spawn(|| server.run());
         Site {
             port,
             token,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kymo_capture::attach::{self, Machine, Options};
 
 use crate::exit::{Code, Usage};
+use crate::live::{Page, Shown};
 use crate::next::suggest_report;
 use crate::output::create_directory;
 use crate::record::{OTHER_OUT, progress_bar, seconds, show, watch_interrupts};
@@ -53,6 +54,8 @@ pub struct Arguments {
     /// Works with any memory.
     #[arg(long, requires = "qmp", conflicts_with = "ram")]
     snapshot: bool,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// The machine that the command line names.
@@ -73,6 +76,13 @@ fn machine(arguments: &Arguments) -> anyhow::Result<Machine<'_>> {
 
 /// Runs `kymo attach`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    let page = arguments.shown.page(&arguments.out)?;
+    let code = attach(arguments)?;
+    page.map(Page::stay).transpose()?;
+    Ok(code)
+}
+
+fn attach(arguments: &Arguments) -> anyhow::Result<Code> {
     let machine = machine(arguments)?;
     let made = create_directory(&arguments.out, OTHER_OUT)?;
     let interrupted = watch_interrupts()?;

@@ -21,6 +21,7 @@ mod images;
 mod import;
 mod input;
 mod lint;
+mod live;
 mod manual;
 mod missed;
 mod next;

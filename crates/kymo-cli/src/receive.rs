@@ -106,6 +106,11 @@ fn others(line: &str) -> Vec<&'static str> {
 }
 
 impl Lines {
+    /// Whether there is a line.
+    pub fn is_given(&self) -> bool {
+        self.serial.is_some() || self.rtt.is_some() || self.rtt_gdb.is_some() || self.file.is_some()
+    }
+
     /// Where the block of the machine behind a probe may be.
     fn ranges(&self) -> anyhow::Result<Vec<Range<u64>>> {
         if let Some(elf) = &self.elf {

@@ -16,6 +16,7 @@ use kymo_capture::qemu::{self, Boot, Launch};
 use kymo_capture::record::{self, Ending, Options, Progress, Recorded, Unanswered, Via};
 
 use crate::exit::{Code, Usage};
+use crate::live::{Page, Shown};
 use crate::next::suggest_report;
 use crate::output::create_directory;
 use crate::{boot_check, images, summary};
@@ -231,6 +232,8 @@ pub struct Arguments {
     out: PathBuf,
     #[command(flatten)]
     line: crate::receive::Lines,
+    #[command(flatten)]
+    shown: Shown,
     /// How the trace leaves the machine.
     #[arg(long, value_enum, default_value = "memory")]
     via: Way,
@@ -338,6 +341,11 @@ pub fn watch_interrupts() -> anyhow::Result<&'static AtomicBool> {
     Ok(&INTERRUPTED)
 }
 
+/// Whether the user has interrupted since this was asked, or the interrupt was handled.
+pub fn was_interrupted() -> bool {
+    INTERRUPTED.swap(false, Relaxed)
+}
+
 /// Prints a console line. The progress bar, which shares the terminal, is suspended meanwhile.
 fn print(line: &[u8]) {
     let write = || {
@@ -353,6 +361,20 @@ fn print(line: &[u8]) {
 
 /// Runs `kymo record`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    let via = Via::from(arguments.via);
+    let directories = [via.memory(&arguments.out), via.syscall(&arguments.out)];
+    let directory = match arguments.line.is_given() {
+        true => None,
+        false => directories.into_iter().flatten().next(),
+    };
+    let directory = directory.unwrap_or_else(|| arguments.out.clone());
+    let page = arguments.shown.page(&directory)?;
+    let code = record(arguments)?;
+    page.map(Page::stay).transpose()?;
+    Ok(code)
+}
+
+fn record(arguments: &Arguments) -> anyhow::Result<Code> {
     let sent = crate::receive::run(&arguments.line, &arguments.out, |options| {
         options.duration = arguments.duration;
         options.timeout = arguments.timeout;

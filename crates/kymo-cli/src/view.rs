@@ -15,6 +15,7 @@ use kymo_view::{Server, View};
 
 use crate::exit::{Code, Usage};
 use crate::input;
+use crate::live::Page;
 use crate::select::{Anchors, Moment, begin, moment};
 use crate::{output, summary};
 
@@ -23,6 +24,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo view trace
   kymo view trace --at 0.25
   kymo view trace --no-open --port 8000
+  kymo view trace --follow
   kymo view trace --html trace.html --from 10ms --to +2ms
 
 The page is served on this machine only, at an address that nobody can guess; whoever knows it can
@@ -50,8 +52,11 @@ pub struct Arguments {
     /// Only print the address, and open no browser.
     #[arg(long)]
     no_open: bool,
+    /// The trace is still recorded: show it as it grows, less than a second behind.
+    #[arg(long, conflicts_with_all = ["at", "html"])]
+    follow: bool,
     /// Write the page to this file instead, - for the standard output.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "at", "no_open"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "at", "no_open", "follow"])]
     html: Option<PathBuf>,
     /// What --html has begins at this time, written as for --at.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = begin)]
@@ -75,12 +80,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     if let Some(out) = out {
         output::refuse_inside(out, &arguments.trace)?;
     }
-    let trace = input::of_one_clock(&arguments.trace)?;
-    let map = trace.map();
     let folder = match &arguments.index {
         Some(folder) => folder.clone(),
         None => cache()?,
     };
+    if arguments.follow {
+        return follow(arguments, &folder);
+    }
+    let trace = input::of_one_clock(&arguments.trace)?;
+    let map = trace.map();
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let path = Key::of(&trace, &map)?.path_in(&folder);
     let is_new = !path.exists();
@@ -88,7 +96,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         return write(arguments, trace, map, &path, out);
     }
     let at = arguments.at.map(|at| At::of(&map, at));
-    let view = View::new(&title(&arguments.trace), trace, map);
+    let view = View::new(&title(&arguments.trace));
+    view.open(trace, map);
     let server = Arc::new(Server::new(view, arguments.port)?);
     let address = match at {
         Some(at) => at.address(&server)?,
@@ -118,6 +127,19 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     Ok(Code::Ok)
 }
 
+/// Shows a trace that another program records, until this one is interrupted.
+fn follow(arguments: &Arguments, folder: &Path) -> anyhow::Result<Code> {
+    let directory = &arguments.trace;
+    let read = fs::read_dir(directory);
+    read.with_context(|| format!("cannot read {}", directory.display()))?;
+    let page = Page::start(directory, folder, arguments.port)?;
+    println!("{}", page.address());
+    std::io::stdout().flush()?;
+    page.open(arguments.no_open);
+    page.run()?;
+    Ok(Code::Ok)
+}
+
 /// Writes the page to a file.
 fn write(
     arguments: &Arguments,
@@ -134,7 +156,8 @@ fn write(
     {
         return Err(Usage("--to is before --from; change one of them".to_owned()).into());
     }
-    let view = View::new(&title(&arguments.trace), trace, map);
+    let view = View::new(&title(&arguments.trace));
+    view.open(trace, map);
     view.read(index, Options::default())?;
     let file = view.file(from, to).map_err(|error| match error {
         kymo_view::Error::Nothing if from.is_some() || to.is_some() => {
@@ -192,14 +215,14 @@ impl At {
 }
 
 /// What the page calls the trace: the last part of its path.
-fn title(trace: &Path) -> String {
+pub fn title(trace: &Path) -> String {
     let whole = trace.canonicalize().unwrap_or_else(|_| trace.to_owned());
     let name = whole.file_name().unwrap_or(whole.as_os_str());
     name.to_string_lossy().into_owned()
 }
 
 /// The user's folder for what can be made anew.
-fn cache() -> anyhow::Result<PathBuf> {
+pub fn cache() -> anyhow::Result<PathBuf> {
     let folder = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
     let of_user = folder("XDG_CACHE_HOME").map(PathBuf::from);
     let of_home = || Some(PathBuf::from(folder("HOME")?).join(".cache"));
@@ -211,7 +234,7 @@ fn cache() -> anyhow::Result<PathBuf> {
 }
 
 /// Opens the address in the user's browser, if there is one.
-fn open(address: &str) -> bool {
+pub fn open(address: &str) -> bool {
     let opener = if cfg!(target_os = "macos") {
         "open"
     } else {

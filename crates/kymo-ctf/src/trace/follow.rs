@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,11 +51,18 @@ impl Follower {
     /// Those of [`Trace::open`].
     pub fn open(directory: &Path) -> Result<Option<Follower>, Error> {
         let metadata = fs::metadata(directory.join("metadata"));
-        if !metadata.is_ok_and(|file| file.len() > 0) {
+        if metadata.is_ok_and(|file| file.len() == 0) {
             return Ok(None);
         }
+        let trace = match Trace::open(directory) {
+            Ok(trace) => trace,
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
         Ok(Some(Follower {
-            trace: Trace::open(directory)?,
+            trace,
             read: None,
             newest: None,
             told: Told::new(),

@@ -86,8 +86,8 @@ let hasMore = false;
 /** Says how much there is of the trace. */
 function tellAbout() {
   const events = `${trace.events.toLocaleString("en")} events`;
-  get("about", HTMLSpanElement).textContent = trace.is_whole
-    ? `${events} in ${duration(trace.span_ns)}`
+  get("about", HTMLSpanElement).textContent = trace.is_whole ? `${events} in ${duration(trace.span_ns)}`
+    : trace.is_recorded ? `recording: ${events} in ${duration(trace.span_ns)} so far`
     : `${events} read, up to ${duration(trace.read_ns)} of ${duration(trace.span_ns)}`;
   const damaged = get("damaged", HTMLButtonElement);
   damaged.hidden = trace.damage.length === 0;
@@ -97,8 +97,16 @@ function tellAbout() {
 
 /** Takes what has been read since. @param {server.Trace} more */
 function grow(more) {
+  const { rows, is_recorded: wasRecorded } = trace;
+  const before = whole.to;
   Object.assign(trace, more);
   whole.to = Math.max(trace.span_ns, SHORTEST);
+  view = growing.moved(view, before, whole.to);
+  if (wasRecorded && !trace.is_recorded) {
+    // Rows and names may have other numbers now.
+    window_ = null;
+    if (selected !== null && selected.row !== null) selected.row = growing.sameRow(selected.row, rows, trace.rows);
+  }
   tracks.take(trace);
   drawing.take(trace);
   tellAbout();
@@ -238,19 +246,24 @@ async function ask() {
   if (!hasMore && window_ !== null && window_.from <= view.from && window_.to >= view.to
     && Math.abs((window_.to - window_.from) / (3 * length) - 1) < 0.3
     && rows.every((row) => window_?.rows.has(row))) return list();
+  // A trace that grows quickly must not end each request for the next one.
+  if (hasMore && asking !== null) return;
   asking?.abort();
-  asking = new AbortController();
+  const abort = asking = new AbortController();
   hasMore = false;
   const from = Math.max(0, Math.floor(view.from - length));
   const to = Math.ceil(view.to + length);
   const columns = Math.min(1 << 14, Math.round(width() * (to - from) / length));
   try {
-    window_ = await server.window(from, to, columns, rows, asking.signal);
+    window_ = await server.window(from, to, columns, rows, abort.signal);
     draw();
     list();
   } catch (error) {
     if (error instanceof Error && error.name !== "AbortError") panel.say(detail, error.message);
   }
+  if (asking !== abort) return;
+  asking = null;
+  if (hasMore) ask();
 }
 
 /** Lists what is in view, if that is wanted, once the view stays. */
@@ -528,6 +541,9 @@ async function deselect() {
   path.shown = null;
   keep();
   draw();
+  if (trace.is_recorded) {
+    return panel.say(detail, "The worst cases are shown once the recording has ended. A stretch of time has its report already: select one.");
+  }
   if (!trace.is_whole) return panel.say(detail, "The worst cases are shown once the trace has been read.");
   if (ofAll === null) panel.say(detail, "Reading the trace for its worst cases ...");
   ofAll ??= server.report(0, trace.span_ns);

@@ -6,6 +6,7 @@
  *   pid: number | null, tid: number | null }} Track
  * @typedef {{ track: number, kind: string, depth: number }} Row
  * @typedef {{ title: string, events: number, span_ns: number, read_ns: number, is_whole: boolean,
+ *   is_recorded: boolean,
  *   begin_ns: string, since_begin_ns: number, damage: string[], tracks: Track[], rows: Row[],
  *   names: [string, string, number | null][] }} Trace
  * @typedef {{ row: number, begin_ns: number, end_ns: number, count: number, busy_ns: number, longest_ns: number,
@@ -34,7 +35,10 @@ const NOTHING_YET = 503;
 async function ask(what, query, signal) {
   const words = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) words.set(name, String(value));
-  const answer = await fetch(`api/${what}?${words}`, { signal });
+  const answer = await fetch(`api/${what}?${words}`, { signal }).catch((error) => {
+    if (error.name === "AbortError") throw error;
+    throw new Error("Nobody answers any more: kymo has ended. What was read so far is still here.");
+  });
   if (!answer.ok && answer.status !== NOTHING_YET) throw new Error((await answer.text()).trim());
   return answer;
 }

@@ -27,7 +27,8 @@ pub(crate) enum Kernel {
     FirmwareC,
 }
 
-pub(crate) fn run(arch: Arch, kernel: Option<Kernel>) -> Result<()> {
+/// Boots the kernel and shows what it recorded; with `views`, in the browser at the end.
+pub(crate) fn run(arch: Arch, kernel: Option<Kernel>, views: bool) -> Result<()> {
     let toolchain = setup::run()?;
     let kernel = match (kernel, arch) {
         (Some(Kernel::FirmwareC), _) => clib::firmware(Firmware::Work)?,
@@ -76,9 +77,11 @@ pub(crate) fn run(arch: Arch, kernel: Option<Kernel>) -> Result<()> {
             output.status
         );
     }
-    let trace = trace.display();
-    println!("babeltrace2 accepts the trace: {trace}");
-    let kymo = kymo.display();
+    println!("babeltrace2 accepts the trace: {}", trace.display());
+    if views {
+        return show(Command::new(&kymo).arg("view").arg(&trace));
+    }
+    let (trace, kymo) = (trace.display(), kymo.display());
     println!("Next, look at it in a browser:   {kymo} view {trace}");
     println!("or see all of its report:        {kymo} report {trace} --top 0");
     println!("or draw it for ui.perfetto.dev:  {kymo} export {trace} demo.pftrace --to perfetto");

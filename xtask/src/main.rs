@@ -63,7 +63,8 @@ enum Command {
     /// Boot an example kernel, record it, and show what was recorded
     #[command(
         after_help = "Examples:\n  cargo xtask demo\n  cargo xtask demo --arch x86_64\n  \
-                            cargo xtask demo --kernel firmware-c"
+                            cargo xtask demo --kernel firmware-c\n  \
+                            cargo xtask demo --view"
     )]
     Demo {
         /// riscv64 boots kernels/hello, x86_64 and aarch64 kernels/demo, each on 4 cores
@@ -72,6 +73,9 @@ enum Command {
         /// Boot this kernel instead
         #[arg(long, value_name = "KERNEL", conflicts_with = "arch")]
         kernel: Option<demo::Kernel>,
+        /// At the end, shows the trace in the browser until Ctrl-C
+        #[arg(long)]
+        view: bool,
     },
     /// Profile an ordinary program, examples/flame.rs, and draw where its time goes
     #[command(after_help = "Example: cargo xtask flame")]
@@ -315,7 +319,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<()> {
     match command {
-        Command::Demo { arch, kernel } => demo::run(arch, kernel),
+        Command::Demo { arch, kernel, view } => demo::run(arch, kernel, view),
         Command::Flame => flame::run(),
         Command::Test { all, steps } => {
             let form = if all { Form::All } else { Form::Short };

@@ -130,8 +130,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
 /// Shows a trace that another program records, until this one is interrupted.
 fn follow(arguments: &Arguments, folder: &Path) -> anyhow::Result<Code> {
     let directory = &arguments.trace;
-    let read = fs::read_dir(directory);
-    read.with_context(|| format!("cannot read {}", directory.display()))?;
+    fs::read_dir(directory).map_err(|source| kymo_ctf::Error::Io {
+        path: directory.clone(),
+        source,
+    })?;
     let page = Page::start(directory, folder, arguments.port)?;
     println!("{}", page.address());
     std::io::stdout().flush()?;

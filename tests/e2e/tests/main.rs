@@ -20,6 +20,7 @@ mod image;
 mod kill;
 mod kymo_cost;
 mod linux_guest;
+mod live;
 mod on_target;
 mod perf;
 mod perf_samples;

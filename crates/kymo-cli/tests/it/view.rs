@@ -18,8 +18,14 @@ struct View {
 
 impl View {
     fn new(trace: &Path, index: &Path) -> View {
+        View::with(&[], trace, index)
+    }
+
+    fn with(options: &[&str], trace: &Path, index: &Path) -> View {
         let mut child = Command::new(env!("CARGO_BIN_EXE_kymo"))
-            .args(["view", "--no-open", "--index"])
+            .args(["view", "--no-open"])
+            .args(options)
+            .arg("--index")
             .args([index, trace])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -117,6 +123,48 @@ fn the_report_of_a_stretch_is_that_of_the_command() {
     }
     drop(view);
     std::fs::remove_dir_all(&index).unwrap();
+}
+
+/// A trace that another program records.
+#[test]
+fn a_trace_that_grows_is_followed() {
+    let mut made = machine("view-follow", 20, 20);
+    let trace = made.finish().to_owned();
+    let index = std::env::temp_dir().join(format!("kymo-view-follow-{}", std::process::id()));
+    let view = View::with(&["--follow"], &trace, &index);
+    let mut last = 0;
+    for round in 0..3 {
+        let all = kymo(&["report", "--json"], &trace);
+        let all: Value = serde_json::from_slice(&all.stdout).unwrap();
+        let all = all["events"].as_u64().unwrap();
+        assert!(all > last);
+        last = all;
+        loop {
+            let (head, body) = view.ask("api/trace");
+            if head.starts_with("HTTP/1.1 200") {
+                let shown: Value = serde_json::from_str(&body).unwrap();
+                assert_eq!(
+                    (&shown["is_recorded"], &shown["is_whole"]),
+                    (&true.into(), &false.into())
+                );
+                if shown["events"] == all {
+                    break;
+                }
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let later = 3_600_000_000_000 * (round + 1);
+        made.wake(0, later, 1, 0);
+        made.wake(0, later + 5, 1, 0);
+        made.finish();
+    }
+    drop(view);
+    std::fs::remove_dir_all(&index).unwrap();
+    let nothing = std::env::temp_dir().join(format!("kymo-follow-no-trace-{}", std::process::id()));
+    let output = kymo(&["view", "--no-open", "--follow"], &nothing);
+    assert_eq!(output.status.code(), Some(3));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(message.lines().count(), 1, "{message}");
 }
 
 #[test]

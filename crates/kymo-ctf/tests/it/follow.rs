@@ -159,7 +159,11 @@ fn streams_that_come_later_are_read() {
 fn a_trace_that_has_not_begun_is_no_error() {
     let folder = Directory::new("follow-nothing", &[]);
     assert!(Follower::open(folder.path()).unwrap().is_none());
-    assert!(Follower::open(&folder.path().join("none")).unwrap().is_none());
+    assert!(
+        Follower::open(&folder.path().join("none"))
+            .unwrap()
+            .is_none()
+    );
     fs::write(folder.path().join("metadata"), "").unwrap();
     assert!(Follower::open(folder.path()).unwrap().is_none());
     fs::write(folder.path().join("metadata"), "/* CTF 1.8 */ nonsense").unwrap();

@@ -309,7 +309,9 @@ fn an_index_of_a_trace_that_is_recorded_shows_it_so_far() {
                 let length = 1 + random.below((span.end - span.start) >> shorter);
                 let begin = span.start + random.below(span.end - span.start - length + 1);
                 let (time, columns) = (begin..begin + length, 1 + random.below(1_000) as u32);
-                let window = index.window(map, &both.rows, time.clone(), columns).unwrap();
+                let window = index
+                    .window(map, &both.rows, time.clone(), columns)
+                    .unwrap();
                 match window.is_exact {
                     true => exact += 1,
                     false => merged += 1,

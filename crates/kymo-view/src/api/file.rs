@@ -12,7 +12,7 @@ use kymo_index::{Content, Index, RowId, Run, Values};
 use serde::Serialize;
 
 use super::worst::{Reported, Worst};
-use super::{COLUMNS, Shown, Seen};
+use super::{COLUMNS, Seen, Shown};
 use crate::{Error, page};
 
 /// Most entries of a file, which take about 5 MB.

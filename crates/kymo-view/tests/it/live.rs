@@ -35,7 +35,11 @@ fn until(site: &Site, holds: impl Fn(&Value) -> bool) -> Value {
 }
 
 fn turn(made: &mut Made, number: u64) {
-    let (prev, next) = if number.is_multiple_of(2) { (5, 6) } else { (6, 5) };
+    let (prev, next) = if number.is_multiple_of(2) {
+        (5, 6)
+    } else {
+        (6, 5)
+    };
     let how = (prev, ThreadState::Runnable, SwitchReason::Expired);
     made.switch(0, number * US, how, (next, 0));
 }
@@ -82,7 +86,10 @@ fn a_trace_is_shown_while_it_is_recorded_and_afterwards() {
         read = span;
         // What is in view is there, and its report.
         let number = shown["rows"].as_array().unwrap().len();
-        let window = format!("api/window?from=0&to={span}&columns=500&rows=0-{}", number - 1);
+        let window = format!(
+            "api/window?from=0&to={span}&columns=500&rows=0-{}",
+            number - 1
+        );
         let (head, window) = site.get(&window);
         assert_eq!(status(&head), 200);
         assert!(window.len() > 4 * (1 + number + 5 * 100));

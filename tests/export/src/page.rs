@@ -4,6 +4,7 @@ mod compare;
 mod damaged;
 mod file;
 mod listed;
+mod live;
 mod marks;
 mod tracks;
 mod worst;
@@ -91,6 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     file::shows_the_same(&mut browser, arguments, &address, &trace)?;
     damaged::is_said(&mut browser, arguments, &trace)?;
     marks::open_at_a_time(&mut browser, arguments, &trace)?;
+    live::moves_on(&mut browser, arguments, &trace)?;
     drop(browser);
     fs::remove_dir_all(folder).context("what was written cannot be removed")
 }

@@ -102,6 +102,7 @@ function grow(more) {
   Object.assign(trace, more);
   whole.to = Math.max(trace.span_ns, SHORTEST);
   view = growing.moved(view, before, whole.to);
+  keep();
   if (wasRecorded && !trace.is_recorded) {
     // Rows and names may have other numbers now.
     window_ = null;
@@ -132,7 +133,9 @@ function show(from, to) {
 function keep() {
   clearTimeout(writing);
   writing = setTimeout(() => {
-    const hash = address.write({ view, marks: marks.times, selected, first, top: tracks.onTop, only: only.value });
+    // Who opens it again sees all there is then.
+    const isAll = trace.is_recorded && view.from === 0 && view.to === whole.to;
+    const hash = address.write({ view: isAll ? null : view, marks: marks.times, selected, first, top: tracks.onTop, only: only.value });
     if (location.hash !== hash) history.replaceState(null, "", hash);
   }, 100);
 }

@@ -24,8 +24,8 @@ pub enum Error {
     #[error("{} is a file; give the trace directory", .0.display())]
     File(PathBuf),
     /// The query needs more memory than it may have, and could not spill to disk.
-    #[error("the query needs more memory than its limit: {0}")]
-    Memory(String),
+    #[error("the query needs more memory than it may have; give it more with --memory")]
+    Memory,
     /// Somebody stopped the query.
     #[error("interrupted")]
     Interrupted,
@@ -71,7 +71,7 @@ impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Error {
         let root = error.find_root();
         match root {
-            DataFusionError::ResourcesExhausted(why) => Error::Memory(first_line(why)),
+            DataFusionError::ResourcesExhausted(_) => Error::Memory,
             DataFusionError::IoError(_) | DataFusionError::ObjectStore(_) => {
                 Error::Engine(sentence(root))
             }

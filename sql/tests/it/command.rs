@@ -39,6 +39,16 @@ fn errors_are_one_sentence_with_a_status() {
             2,
             "DML",
         ),
+        (
+            &[
+                trace,
+                "--memory",
+                "1KiB",
+                "select * from events order by time",
+            ],
+            4,
+            "give it more with --memory",
+        ),
         (&[trace, ""], 2, ""),
         (&[trace, "@nothing"], 2, "no question @nothing"),
         (&[trace, "select 1", "--format", "parquet"], 2, "--out"),

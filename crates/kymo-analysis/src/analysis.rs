@@ -228,6 +228,24 @@ impl Analysis {
         }
     }
 
+    /// Ends a part of the trace with the last item, and begins the next one there: gives the report
+    /// of what was added since the last such end. What is open goes on in the next part. `metadata`
+    /// is the trace's.
+    pub fn split(&mut self, metadata: &Metadata) -> Report {
+        let end = self.span.map(|(_, end)| end);
+        let next = Analysis {
+            machine: self.machine.clone(),
+            zero: self.zero,
+            part: Part {
+                from_ns: end,
+                ..self.part.clone()
+            },
+            span: end.map(|end| (end, end)),
+            ..Analysis::new(metadata)
+        };
+        std::mem::replace(self, next).finish()
+    }
+
     /// Ends the analysis and gives its results.
     pub fn finish(mut self) -> Report {
         let zero = self.zero.or(self.span.map(|(begin, _)| begin));

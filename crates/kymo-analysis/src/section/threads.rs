@@ -103,6 +103,8 @@ impl Threads {
             Doing::Sleeping => state.sleeping += time,
             Doing::Suspended => state.suspended += time,
             Doing::Blocked(None) => state.blocked += time,
+            // Of a wait that begins where the part ends, nothing is in it.
+            Doing::Blocked(Some(_)) if time == 0 => {}
             Doing::Blocked(Some(lock)) => *state.blocked_on.entry(lock).or_default() += time,
             _ => {}
         }

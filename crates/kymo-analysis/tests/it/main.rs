@@ -8,3 +8,4 @@ mod memory;
 mod path_oracle;
 mod processes;
 mod resume;
+mod split;

@@ -32,7 +32,7 @@ enum Waker {
 
 /// What is so from one tick to the next.
 #[derive(Clone, Debug)]
-struct Moment {
+pub(crate) struct Moment {
     threads: [State; THREADS],
     /// Lines of the open handlers, with the ticks of their begins.
     handlers: [Vec<(u32, usize)>; CPUS],
@@ -203,7 +203,7 @@ impl Schedule {
 }
 
 /// The trace of a random schedule, and what was so at each tick.
-fn schedule(seed: u64) -> (Made, Vec<Moment>) {
+pub(crate) fn schedule(seed: u64) -> (Made, Vec<Moment>) {
     let mut schedule = Schedule {
         made: Made::new(&format!("oracle-{seed}")),
         random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),

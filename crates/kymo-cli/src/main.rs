@@ -41,6 +41,7 @@ mod shown;
 mod size;
 mod summary;
 mod terminal;
+mod top;
 mod version;
 mod view;
 mod why;
@@ -134,6 +135,10 @@ enum Verb {
     /// Shows a trace in the browser: a timeline of any size, without a network.
     #[command(after_help = view::EXAMPLES)]
     View(view::Arguments),
+    /// Shows what threads, CPUs and interrupts of a running machine do, second by second, in the
+    /// terminal.
+    #[command(after_help = top::EXAMPLES)]
+    Top(top::Arguments),
     /// Prints a shell completion script for kymo.
     #[command(after_help = manual::COMPLETIONS)]
     Completions(manual::Shell),
@@ -259,6 +264,7 @@ fn main() -> ExitCode {
         Verb::Flame(arguments) => flame::run(&arguments),
         Verb::Hot(arguments) => hot::run(&arguments),
         Verb::View(arguments) => view::run(&arguments),
+        Verb::Top(arguments) => top::run(&arguments),
         Verb::Completions(shell) => manual::completions(&shell),
         Verb::Man(directory) => manual::pages(&directory),
     };

@@ -2,11 +2,11 @@
 
 pub mod cell;
 pub mod layout;
-mod section;
+pub mod section;
 pub mod table;
 mod text;
 
-pub use text::{duration, seconds};
+pub use text::{Style, duration, only_tables, seconds};
 
 use std::path::PathBuf;
 
@@ -17,7 +17,6 @@ use serde_json::Value;
 
 use self::section::Section;
 use self::table::Look;
-use self::text::Style;
 use crate::dump::{deliver, flush};
 use crate::exit::{Code, Usage};
 use crate::input;
@@ -114,16 +113,22 @@ impl Arguments {
             is_partial,
         };
         let text = text::tables(report, Sampler::of(trace.metadata()), &style);
-        let (heads, is_sorted) = style.look.seen.into_inner();
-        if let (Some(sort), false) = (&self.sort, is_sorted) {
-            let hint = match nearest(&table::plain(sort), heads.iter().map(String::as_str)) {
-                Some(head) => format!("did you mean {head}?"),
-                None => format!("there are {}", Vec::from_iter(heads).join(", ")),
-            };
-            return Err(Usage(format!("no table has a column \"{sort}\"; {hint}")).into());
-        }
+        check_sort(style.look)?;
         Ok(text)
     }
+}
+
+/// Fails if none of the tables that were printed has the column by which they are ordered.
+pub fn check_sort(look: Look) -> Result<(), Usage> {
+    let (heads, is_sorted) = look.seen.into_inner();
+    let Some(sort) = look.sort.filter(|_| !is_sorted) else {
+        return Ok(());
+    };
+    let hint = match nearest(&table::plain(&sort), heads.iter().map(String::as_str)) {
+        Some(head) => format!("did you mean {head}?"),
+        None => format!("there are {}", Vec::from_iter(heads).join(", ")),
+    };
+    Err(Usage(format!("no table has a column \"{sort}\"; {hint}")))
 }
 
 /// The report as one JSON object and a newline: all of it, or the chosen sections.

@@ -130,16 +130,22 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
 /// Shows a trace that another program records, until this one is interrupted.
 fn follow(arguments: &Arguments, folder: &Path) -> anyhow::Result<Code> {
     let directory = &arguments.trace;
-    fs::read_dir(directory).map_err(|source| kymo_ctf::Error::Io {
-        path: directory.clone(),
-        source,
-    })?;
+    check_directory(directory)?;
     let page = Page::start(directory, folder, arguments.port)?;
     println!("{}", page.address());
     std::io::stdout().flush()?;
     page.open(arguments.no_open);
     page.run()?;
     Ok(Code::Ok)
+}
+
+/// Fails unless there is such a directory, in which a trace is or will be.
+pub fn check_directory(directory: &Path) -> Result<(), kymo_ctf::Error> {
+    let read = fs::read_dir(directory).map(drop);
+    read.map_err(|source| kymo_ctf::Error::Io {
+        path: directory.to_owned(),
+        source,
+    })
 }
 
 /// Writes the page to a file.

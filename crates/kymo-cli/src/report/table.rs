@@ -181,13 +181,13 @@ impl Look {
 
     /// Orders the rows by the chosen column: the largest numbers first, or names by letter.
     fn order(&self, table: &mut Table) {
-        let Some(sort) = &self.sort else {
-            return;
-        };
         let mut seen = self.seen.borrow_mut();
         let heads = table.columns.iter().map(|column| plain(&column.head));
         let heads: Vec<String> = heads.collect();
-        let place = heads.iter().position(|head| *head == plain(sort));
+        let place = self.sort.as_ref().and_then(|sort| {
+            let mut heads = heads.iter();
+            heads.position(|head| *head == plain(sort))
+        });
         seen.0
             .extend(heads.into_iter().filter(|head| !head.is_empty()));
         let Some(place) = place else {

@@ -32,14 +32,23 @@ pub struct Style {
     pub is_partial: bool,
 }
 
-/// The chosen tables, separated by blank lines.
+/// What the report is about, and the chosen tables, separated by blank lines.
 pub fn tables(report: &Report, sampler: Sampler, style: &Style) -> String {
-    let mut text = Text {
-        zero: report.zero_ns.unwrap_or(0),
-        style,
-        out: String::new(),
-    };
+    let mut text = Text::new(report, style);
     text.trace(report);
+    text.sections(report, sampler);
+    text.out
+}
+
+/// The chosen tables alone.
+pub fn only_tables(report: &Report, sampler: Sampler, style: &Style) -> String {
+    let mut text = Text::new(report, style);
+    text.sections(report, sampler);
+    text.out
+}
+
+/// The sections to print: the chosen ones, or all that belong into a report of such a trace.
+fn sections(report: &Report, style: &Style) -> Vec<Section> {
     let is_scheduled = report.cpus.iter().any(|cpu| cpu.switches > 0);
     let mut sections: Vec<Section> = match style.sections.is_empty() {
         true => Section::value_variants().to_vec(),
@@ -51,20 +60,7 @@ pub fn tables(report: &Report, sampler: Sampler, style: &Style) -> String {
             sections.insert(0, Section::Events);
         }
     }
-    let mut without = Vec::new();
-    for section in sections {
-        let before = text.out.len();
-        text.section(section, report, sampler);
-        if text.out.len() == before {
-            without.push(section.name());
-        }
-    }
-    if !style.sections.is_empty() && !without.is_empty() {
-        text.out.push('\n');
-        let sentence = format!("The trace has no events for: {}.", without.join(", "));
-        text.paragraph(0, sentence);
-    }
-    text.out
+    sections
 }
 
 /// A duration with its unit: four digits, or fewer below 1 us.
@@ -145,7 +141,31 @@ struct Text<'s> {
     out: String,
 }
 
-impl Text<'_> {
+impl<'s> Text<'s> {
+    fn new(report: &Report, style: &'s Style) -> Text<'s> {
+        Text {
+            zero: report.zero_ns.unwrap_or(0),
+            style,
+            out: String::new(),
+        }
+    }
+
+    fn sections(&mut self, report: &Report, sampler: Sampler) {
+        let mut without = Vec::new();
+        for section in sections(report, self.style) {
+            let before = self.out.len();
+            self.section(section, report, sampler);
+            if self.out.len() == before {
+                without.push(section.name());
+            }
+        }
+        if !self.style.sections.is_empty() && !without.is_empty() {
+            self.out.push('\n');
+            let sentence = format!("The trace has no events for: {}.", without.join(", "));
+            self.paragraph(0, sentence);
+        }
+    }
+
     fn section(&mut self, section: Section, report: &Report, sampler: Sampler) {
         match section {
             Section::Cpus => self.cpus(report),

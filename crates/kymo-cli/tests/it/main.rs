@@ -35,5 +35,6 @@ mod report_tables;
 mod run;
 mod select;
 mod size;
+mod top;
 mod view;
 mod why;

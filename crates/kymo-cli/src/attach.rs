@@ -76,15 +76,18 @@ fn machine(arguments: &Arguments) -> anyhow::Result<Machine<'_>> {
 
 /// Runs `kymo attach`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
-    let page = arguments.shown.page(&arguments.out)?;
-    let code = attach(arguments)?;
+    let mut page = None;
+    let code = attach(arguments, &mut page)?;
     page.map(Page::stay).transpose()?;
     Ok(code)
 }
 
-fn attach(arguments: &Arguments) -> anyhow::Result<Code> {
+/// Attaches, and shows meanwhile on `page` what was recorded, if that is asked for.
+fn attach(arguments: &Arguments, page: &mut Option<Page>) -> anyhow::Result<Code> {
     let machine = machine(arguments)?;
     let made = create_directory(&arguments.out, OTHER_OUT)?;
+    let shown = arguments.shown.page(&arguments.out);
+    *page = shown.inspect_err(|_| made.undo())?;
     let interrupted = watch_interrupts()?;
     let bar = progress_bar();
     let options = Options {

@@ -106,11 +106,6 @@ fn others(line: &str) -> Vec<&'static str> {
 }
 
 impl Lines {
-    /// Whether there is a line.
-    pub fn is_given(&self) -> bool {
-        self.serial.is_some() || self.rtt.is_some() || self.rtt_gdb.is_some() || self.file.is_some()
-    }
-
     /// Where the block of the machine behind a probe may be.
     fn ranges(&self) -> anyhow::Result<Vec<Range<u64>>> {
         if let Some(elf) = &self.elf {
@@ -197,11 +192,11 @@ fn damage(out: &Path) -> Option<String> {
     None
 }
 
-/// Records over the line; `None` if none is given.
+/// Records over the line; `None` if none is given. `begin` sets the limits, before anything is read.
 pub fn run(
     lines: &Lines,
     out: &Path,
-    limits: impl FnOnce(&mut Options<'_>),
+    begin: impl FnOnce(&mut Options<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Option<Code>> {
     let mut ranges = Vec::new();
     let Some(line) = lines.line(&mut ranges)? else {
@@ -216,7 +211,7 @@ pub fn run(
         grace: Duration::ZERO,
         interrupted: watch_interrupts()?,
     };
-    limits(&mut options);
+    begin(&mut options).inspect_err(|_| made.undo())?;
     let bar = progress_bar();
     let received = receive::receive(&options, |progress| show(&bar, progress));
     bar.finish_and_clear();

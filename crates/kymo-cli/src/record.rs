@@ -361,24 +361,20 @@ fn print(line: &[u8]) {
 
 /// Runs `kymo record`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
-    let via = Via::from(arguments.via);
-    let directories = [via.memory(&arguments.out), via.syscall(&arguments.out)];
-    let directory = match arguments.line.is_given() {
-        true => None,
-        false => directories.into_iter().flatten().next(),
-    };
-    let directory = directory.unwrap_or_else(|| arguments.out.clone());
-    let page = arguments.shown.page(&directory)?;
-    let code = record(arguments)?;
+    let mut page = None;
+    let code = record(arguments, &mut page)?;
     page.map(Page::stay).transpose()?;
     Ok(code)
 }
 
-fn record(arguments: &Arguments) -> anyhow::Result<Code> {
+/// Records, and shows meanwhile on `page` what was recorded, if that is asked for.
+fn record(arguments: &Arguments, page: &mut Option<Page>) -> anyhow::Result<Code> {
     let sent = crate::receive::run(&arguments.line, &arguments.out, |options| {
         options.duration = arguments.duration;
         options.timeout = arguments.timeout;
         options.grace = arguments.grace;
+        *page = arguments.shown.page(&arguments.out)?;
+        Ok(())
     })?;
     if let Some(code) = sent {
         return Ok(code);
@@ -415,6 +411,11 @@ fn record(arguments: &Arguments) -> anyhow::Result<Code> {
         launch.check_port()?;
     }
     let made = create_directory(&arguments.out, OTHER_OUT)?;
+    let directories = [via.memory(&arguments.out), via.syscall(&arguments.out)];
+    if let Some(directory) = directories.into_iter().flatten().next() {
+        let shown = arguments.shown.page(&directory);
+        *page = shown.inspect_err(|_| made.undo())?;
+    }
     let interrupted = watch_interrupts()?;
     let bar = BAR.get_or_init(|| match arguments.stdin {
         true => ProgressBar::hidden(),

@@ -6,7 +6,7 @@ pub mod section;
 pub mod table;
 mod text;
 
-pub use text::{Style, duration, only_tables, seconds};
+pub use text::{Style, duration, only_tables, seconds, sum};
 
 use std::path::PathBuf;
 

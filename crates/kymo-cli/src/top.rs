@@ -2,9 +2,9 @@
 
 mod screen;
 
+use std::convert::Infallible;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,8 @@ use crate::missed::Sampler;
 use crate::record::{seconds, was_interrupted, watch_interrupts};
 use crate::report::section::Section;
 use crate::report::table::Look;
-use crate::report::{self, Style, duration, only_tables};
-use crate::summary::{count, thousands};
+use crate::report::{self, Style, only_tables};
+use crate::summary::count;
 use crate::terminal::{self, Color};
 use crate::view;
 
@@ -33,8 +33,8 @@ pub const EXAMPLES: &str = "Examples:
 
 On a terminal, keys choose what is shown; the last line names them. Elsewhere each window is printed
 below the one before. The tables are those of kymo report, of the window alone: shares are of its
-time, and a wait or call that ends in it counts in full. A window ends with the newest event of which
-nothing older can come, up to half a second before now.";
+time, and a wait or call that ends in it counts in full. A window ends with the newest event of the
+look before, a tenth of a second earlier; what is written too late for that is counted.";
 
 /// How often the trace is looked at, and the keyboard.
 const LOOKS: Duration = Duration::from_millis(100);
@@ -77,7 +77,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         let trace = input::of_one_clock(&arguments.trace)?;
         let analysis = Analysis::new(trace.metadata());
         let (report, damage) = report::pass(&trace, analysis, |_, _| ());
-        let window = Window::new(&view::title(&arguments.trace), trace.metadata(), report);
+        let window = Window::new(&view::title(&arguments.trace), trace.metadata(), report, 0);
         match arguments.screen()? {
             Some(mut screen) => while !was_interrupted() && screen.show(&window, LOOKS)? {},
             None => drop(arguments.print(&window)?),
@@ -133,26 +133,22 @@ impl Arguments {
 
     /// Prints a window below the one before. Whether anybody reads it.
     fn print(&self, window: &Window) -> anyhow::Result<bool> {
-        let default = vec![Section::Cpus, Section::Threads, Section::Interrupts];
-        let style = Style {
-            look: Look {
-                width: terminal::width(),
-                has_colors: self.color.is_on(),
-                top: Some(self.top.unwrap_or(10)).filter(|top| *top > 0),
-                sort: self.sort.clone(),
-                seen: Default::default(),
-            },
-            each: false,
-            sections: match self.section.is_empty() {
-                true => default,
-                false => self.section.clone(),
-            },
-            is_partial: true,
+        let sections = match self.section.as_slice() {
+            [] => &[Section::Cpus, Section::Threads, Section::Interrupts],
+            chosen => chosen,
         };
-        let text = format!("{}\n{}\n", window.head, window.tables(&style));
+        let look = Look {
+            width: terminal::width(),
+            has_colors: self.color.is_on(),
+            top: Some(self.top.unwrap_or(10)).filter(|top| *top > 0),
+            sort: self.sort.clone(),
+            seen: Default::default(),
+        };
+        let (tables, look) = window.tables(sections, look);
+        let text = format!("{}\n{tables}\n", window.head);
         // A window may lack the events for a table, and with it the column.
         if !self.follow {
-            report::check_sort(style.look)?;
+            report::check_sort(look)?;
         }
         let mut out = std::io::stdout().lock();
         let is_read = deliver(&mut out, text.as_bytes())?;
@@ -171,79 +167,78 @@ struct Window {
 }
 
 impl Window {
-    fn new(title: &str, metadata: &Metadata, report: Report) -> Window {
-        let [zero, begin, end] = [report.zero_ns, report.begin_ns, report.end_ns];
-        let [zero, begin, end] = [zero, begin, end].map(Option::unwrap_or_default);
-        let length = u64::try_from(i128::from(end) - i128::from(begin)).unwrap_or(0);
-        let rate = report.events as f64 / (length as f64 / 1e9);
-        let rate = match length {
-            0 => String::new(),
-            _ => format!(", {} a second", thousands(rate as u64)),
-        };
-        let lost = match report.losses.events {
-            0 => "none lost".to_owned(),
-            lost => count(lost, "was lost", "were lost"),
-        };
-        let head = format!(
-            "{title}: {} s + {}: {}{rate}; {lost}",
-            report::seconds(zero, Some(begin)),
-            duration(length),
-            count(report.events, "event", "events"),
-        );
+    /// The window that a report is about. `late`: how many events since the window before came too
+    /// late for theirs.
+    fn new(title: &str, metadata: &Metadata, report: Report, late: u64) -> Window {
+        let zero = report.zero_ns.unwrap_or_default();
+        let begin = report::seconds(zero, report.begin_ns);
+        // No lines about losses follow.
+        let sum = report::sum(&report);
+        let sum = sum.trim_end_matches(['.', ':']);
+        let mut head = format!("{title}, {begin} s: {sum}");
+        if late > 0 {
+            let late = count(late, "event", "events");
+            head += &format!("; {late} too late for a window");
+        }
         Window {
             head,
             report: Some((report, Sampler::of(metadata))),
         }
     }
 
-    /// The tables that are wanted.
-    fn tables(&self, style: &Style) -> String {
-        match &self.report {
-            Some((report, sampler)) => only_tables(report, *sampler, style),
+    /// The tables of these sections, and what was seen of them.
+    fn tables(&self, sections: &[Section], look: Look) -> (String, Look) {
+        let style = Style {
+            look,
+            each: false,
+            sections: sections.to_vec(),
+            is_partial: true,
+        };
+        let tables = match &self.report {
+            Some((report, sampler)) => only_tables(report, *sampler, &style),
             None => String::new(),
-        }
+        };
+        (tables, style.look)
     }
 }
 
 /// A trace that is recorded, and what has been seen of it.
 struct Following {
-    directory: PathBuf,
     title: String,
-    trace: Option<(Follower, Arc<Metadata>, Analysis)>,
-    /// Whether there was an event since the last window.
-    has_news: bool,
+    follower: Follower,
+    /// `None` until the trace has begun.
+    analysis: Option<Analysis>,
+    /// Events and losses since the last window.
+    news: u64,
+    /// How many events came too late, up to the last window.
+    late: u64,
 }
 
 impl Following {
     fn new(directory: &Path) -> anyhow::Result<Following> {
         view::check_directory(directory)?;
         Ok(Following {
-            directory: directory.to_owned(),
             title: view::title(directory),
-            trace: None,
-            has_news: false,
+            follower: Follower::new(directory),
+            analysis: None,
+            news: 0,
+            late: 0,
         })
     }
 
     /// Takes what has been recorded since.
     fn look(&mut self) -> anyhow::Result<()> {
-        if self.trace.is_none() {
-            // The metadata may be half written.
-            let follower = Follower::open(&self.directory).ok().flatten();
-            self.trace = follower.map(|follower| {
-                let metadata = Arc::clone(follower.metadata());
-                let analysis = Analysis::new(&metadata);
-                (follower, metadata, analysis)
-            });
+        if self.analysis.is_none() {
+            let metadata = self.follower.metadata();
+            self.analysis = metadata.map(|metadata| Analysis::new(metadata));
         }
-        if let Some((follower, _, analysis)) = &mut self.trace
-            && let Some(mut step) = follower.look()?
-        {
-            let read: Result<(), std::convert::Infallible> = step.read(|item| {
+        let step = self.follower.look()?;
+        if let (Some(analysis), Some(mut step)) = (&mut self.analysis, step) {
+            let read = step.read(|item| {
                 analysis.add(item);
-                Ok(())
+                Ok::<_, Infallible>(())
             });
-            self.has_news |= read.is_ok();
+            self.news += read.unwrap_or(0);
         }
         Ok(())
     }
@@ -258,9 +253,11 @@ impl Following {
 
     /// The window since the last one; `None` if nothing has happened.
     fn next(&mut self) -> Option<Window> {
-        let (_, metadata, analysis) = self.trace.as_mut().filter(|_| self.has_news)?;
-        self.has_news = false;
+        let late = self.follower.late() - self.late;
+        let metadata = self.follower.metadata()?;
+        let analysis = self.analysis.as_mut().filter(|_| self.news + late > 0)?;
+        (self.news, self.late) = (0, self.late + late);
         let report = analysis.split(metadata);
-        Some(Window::new(&self.title, metadata, report))
+        Some(Window::new(&self.title, metadata, report, late))
     }
 }

@@ -315,20 +315,24 @@ impl Live {
         Ok(Live { builder })
     }
 
-    /// Adds what has been recorded since.
+    /// Adds what has been recorded since; returns the number of events and losses.
     ///
     /// # Errors
     /// [`Error::Write`] if the file cannot be written.
-    pub fn add(&mut self, step: &mut Step<'_>) -> Result<(), Error> {
+    pub fn add(&mut self, step: &mut Step<'_>) -> Result<u64, Error> {
         step.read(|item| self.builder.take(item, &mut |_| ()))
     }
 
     /// The index of what was added, which needs the bytes of the last step. It stays as it is while
-    /// more is added, and can be asked from any thread as long as this lives.
+    /// more is added, and can be asked from any thread as long as this lives. `late`: how many
+    /// events it lacks, as they were written too late, which it [says](Index::damage).
     ///
     /// # Errors
     /// [`Error::Write`] and [`Error::Read`] if the file cannot be written or read.
-    pub fn index(&mut self) -> Result<Index, Error> {
+    pub fn index(&mut self, late: u64) -> Result<Index, Error> {
+        let sentence =
+            || format!("events that were written too late to be shown as they came: {late}");
+        self.builder.damage = (late > 0).then(sentence).into_iter().collect();
         self.builder.index(self.builder.end(), true)
     }
 }

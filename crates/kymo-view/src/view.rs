@@ -120,6 +120,7 @@ impl View {
 
     /// Finds the index of the opened trace in this file, or makes it. What there is of it is shown
     /// meanwhile, but for a trace that was [followed](Self::follow): of that, all is shown already.
+    /// Does nothing if no trace was opened.
     ///
     /// # Errors
     /// Those of [`Index::open_or_make`].
@@ -153,34 +154,31 @@ impl View {
     /// and for what of it is damaged.
     ///
     /// # Errors
-    /// [`Error::Trace`] if the directory cannot be read any more, [`Error::Index`] if the index
-    /// cannot be written.
+    /// [`Error::Trace`] if the directory or, at twenty looks, the metadata cannot be read,
+    /// [`Error::Index`] if the index cannot be written.
     pub fn follow(
         &self,
         directory: &Path,
         folder: &Path,
         mut is_over: impl FnMut() -> bool,
     ) -> Result<(), Error> {
-        let mut follower = None;
+        let mut follower = Follower::new(directory);
         let mut live: Option<Live> = None;
+        let mut late = 0;
         while !is_over() {
-            if follower.is_none() {
-                // Its metadata may be half written. What stays wrong is told by whoever reads it.
-                follower = Follower::open(directory).ok().flatten();
-            }
-            if let Some(follower) = &mut follower {
-                let metadata = Arc::clone(follower.metadata());
-                if let Some(mut step) = follower.look()? {
-                    let live = match &mut live {
-                        Some(live) => live,
-                        none => {
-                            let begin = step.begin_nanos();
-                            none.insert(Live::new(folder, begin, Options::LIVE)?)
-                        }
-                    };
-                    live.add(&mut step)?;
-                    let source = Source::new(None, metadata, step.into_map());
-                    self.show(&Arc::new(source), live.index()?);
+            if let Some(mut step) = follower.look()? {
+                let live = match &mut live {
+                    Some(live) => live,
+                    none => none.insert(Live::new(folder, step.begin_nanos(), Options::LIVE)?),
+                };
+                let more = live.add(&mut step)?;
+                let map = step.into_map();
+                if let Some(metadata) = follower.metadata()
+                    && (more > 0 || follower.late() > late)
+                {
+                    late = follower.late();
+                    let source = Source::new(None, Arc::clone(metadata), map);
+                    self.show(&Arc::new(source), live.index(late)?);
                 }
             }
             thread::sleep(LOOKS);
@@ -240,8 +238,8 @@ impl View {
     }
 
     /// The fragment of the address that shows a view around a time of the opened trace, with a mark
-    /// at it. The time is in nanoseconds from the clock's origin; `None` if it is outside the trace.
-    /// It needs no index.
+    /// at it. The time is in nanoseconds from the clock's origin. `None` if the time is outside the
+    /// trace. No index is needed.
     pub(crate) fn fragment_at(&self, nanos: i128) -> Option<String> {
         self.source()?.fragment_at(nanos)
     }

@@ -103,7 +103,7 @@ impl Threads {
             Doing::Sleeping => state.sleeping += time,
             Doing::Suspended => state.suspended += time,
             Doing::Blocked(None) => state.blocked += time,
-            // Of a wait that begins where the part ends, nothing is in it.
+            // The wait begins where the reported part ends: the part has none of it.
             Doing::Blocked(Some(_)) if time == 0 => {}
             Doing::Blocked(Some(lock)) => *state.blocked_on.entry(lock).or_default() += time,
             _ => {}

@@ -12,6 +12,8 @@ use std::fmt::Display;
 use clap::ValueEnum as _;
 use kymo_analysis::{Report, ThreadRef};
 
+pub use head::sum;
+
 use super::cell::Cell;
 use super::layout;
 use super::section::Section;

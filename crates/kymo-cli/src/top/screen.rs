@@ -13,7 +13,6 @@ use crossterm::terminal::{
 use crossterm::{execute, queue};
 
 use super::Window;
-use crate::report::Style;
 use crate::report::section::Section;
 use crate::report::table::Look;
 use crate::terminal::Color;
@@ -136,22 +135,17 @@ impl Screen {
         let sections = self.chosen.sections();
         let room = rows.saturating_sub(2) / sections.len().max(1);
         let fits = room.saturating_sub(AROUND).max(LEAST);
-        let style = Style {
-            look: Look {
-                width: columns,
-                has_colors: self.has_colors,
-                top: (!self.chosen.has_all_rows)
-                    .then(|| self.top.unwrap_or(fits))
-                    .filter(|top| *top > 0),
-                sort: self.chosen.sort.clone(),
-                seen: Default::default(),
-            },
-            each: false,
-            sections: sections.to_vec(),
-            is_partial: true,
+        let look = Look {
+            width: columns,
+            has_colors: self.has_colors,
+            top: (!self.chosen.has_all_rows)
+                .then(|| self.top.unwrap_or(fits))
+                .filter(|top| *top > 0),
+            sort: self.chosen.sort.clone(),
+            seen: Default::default(),
         };
-        let text = window.tables(&style);
-        self.heads = style.look.seen.into_inner().0.into_iter().collect();
+        let (text, look) = window.tables(sections, look);
+        self.heads = look.seen.into_inner().0.into_iter().collect();
         let lines: Vec<&str> = text.lines().collect();
         let body = rows.saturating_sub(2);
         self.chosen.line = self.chosen.line.min(lines.len().saturating_sub(body));
@@ -172,12 +166,13 @@ impl Screen {
     }
 }
 
-/// Prints a line and clears the rest of it.
+/// Prints a line in place of the one that was there. That is cleared first: behind a line as wide as
+/// the screen, the cursor is still on its last column.
 fn line(out: &mut impl Write, text: &str) -> io::Result<()> {
     queue!(
         out,
-        Print(text),
         Clear(ClearType::UntilNewLine),
+        Print(text),
         Print("\r\n")
     )
 }

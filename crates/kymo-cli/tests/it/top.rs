@@ -27,8 +27,8 @@ fn all_of_a_trace_is_its_report() {
         assert_eq!(tables(&top), tables(&report), "{sections}");
         let events = report.split(' ').next().unwrap();
         let head = top.lines().next().unwrap();
-        assert!(head.contains(&format!(": {events} events, ")), "{head}");
-        assert!(head.ends_with("; none lost"), "{head}");
+        assert!(head.contains(&format!(": {events} events in ")), "{head}");
+        assert!(head.ends_with(", none lost"), "{head}");
     }
 }
 
@@ -45,25 +45,21 @@ fn windows_follow_one_another() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(top.stdout.take().unwrap()).lines();
-    // Number of events, and the window's end in seconds.
+    // The window's number of events.
     let mut window = || {
-        let head = lines.find(|line| line.as_ref().unwrap().contains("; none lost"));
+        let head = lines.find(|line| line.as_ref().unwrap().ends_with(", none lost"));
         let head = head.unwrap().unwrap();
-        let (_, rest) = head.split_once(": ").unwrap();
-        let (begin, rest) = rest.split_once(" s + ").unwrap();
-        let (_, rest) = rest.split_once(": ").unwrap();
-        let events: u64 = rest.split(' ').next().unwrap().parse().unwrap();
-        (begin.to_owned(), events)
+        let (_, rest) = head.split_once(" s: ").unwrap();
+        rest.split(' ').next().unwrap().parse::<u64>().unwrap()
     };
-    let (_, mut all) = window();
+    let mut all = window();
     for number in 1..=2 {
         let begin = number * 3_600_000 * MS;
         for at in [0, 1, 2, 3] {
             made.wake(1, begin + at, 1, 0);
         }
         made.finish();
-        let (_, events) = window();
-        // The newest one belongs to the next window, unless that was looked at again.
+        let events = window();
         all += events;
         assert!(events == 4, "{events}");
     }
@@ -71,6 +67,41 @@ fn windows_follow_one_another() {
     let report = kymo(&["report", "--json"], &trace);
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
     assert_eq!(report["events"], all);
+}
+
+/// What is missing is said as the report says it, also what came too late for a window.
+#[test]
+fn what_a_window_lacks_is_said() {
+    let mut made = machine("top-lost", 5, 5);
+    made.lose(0, 7, 1_000 * MS);
+    made.wake(0, 1_001 * MS, 1, 0);
+    let trace = made.finish().to_owned();
+    let (_, whole) = printed(&["top"], &trace);
+    let head = whole.lines().next().unwrap();
+    assert!(head.ends_with("; 7 more were lost"), "{head}");
+    let mut top = Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .args(["top", "--follow", "--every", "0.1", "--windows", "2"])
+        .arg(&trace)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(top.stdout.take().unwrap()).lines();
+    let mut head = || {
+        let head = lines.find(|line| line.as_ref().unwrap().contains(" events in "));
+        head.unwrap().unwrap()
+    };
+    let first = head();
+    assert!(first.ends_with("; 7 more were lost"), "{first}");
+    // Of another CPU, which was not read so far.
+    made.wake(3, 900 * MS, 1, 0);
+    made.finish();
+    let second = head();
+    assert!(second.contains(": 0 events in "), "{second}");
+    assert!(
+        second.ends_with(", none lost; 1 event too late for a window"),
+        "{second}"
+    );
+    assert!(top.wait().unwrap().success());
 }
 
 /// It ends where nobody reads its windows any more.

@@ -167,6 +167,30 @@ fn a_trace_that_grows_is_followed() {
     assert_eq!(message.lines().count(), 1, "{message}");
 }
 
+/// No page is opened for what is not recorded at all.
+#[test]
+fn a_recording_that_cannot_begin_has_no_page() {
+    let folder = std::env::temp_dir().join(format!("kymo-view-none-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("full")).unwrap();
+    std::fs::write(folder.join("full/metadata"), "of another trace").unwrap();
+    let refused = |arguments: &[&str], out: &str, status: i32| {
+        let output = kymo(
+            &[arguments, &["--view", "--no-open", "--out"]].concat(),
+            &folder.join(out),
+        );
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert!(!message.contains("see it at"), "{message}");
+    };
+    let file = folder.join("full/metadata");
+    let file = file.to_str().unwrap();
+    refused(&["record", "/nowhere/kernel.elf"], "new", 3);
+    refused(&["record", "--file", file], "full", 2);
+    refused(&["attach", file], "full", 2);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn what_cannot_be_shown_is_said_in_a_sentence() {
     let nothing = std::env::temp_dir().join(format!("kymo-no-trace-{}", std::process::id()));

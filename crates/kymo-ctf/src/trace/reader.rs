@@ -127,15 +127,29 @@ impl<'t> Reader<'t> {
     /// packets do not have full 64-bit times, are read from their beginning.
     #[must_use]
     pub fn between(mut self, from: Option<i128>, to: Option<i128>) -> Self {
-        self.lanes.restart(|_, stream| {
+        self.skip_each(|_| from);
+        self.interval = (from.is_some() || to.is_some()).then_some(Interval { from, to });
+        self
+    }
+
+    /// Reads each stream from the last packet that begins before its time of `from`, and all up to
+    /// `to`, in nanoseconds from the clock's origin. Restarts the reading.
+    pub(crate) fn resumed(mut self, from: impl Fn(usize) -> Option<i128>, to: i128) -> Self {
+        self.skip_each(from);
+        let (from, to) = (None, Some(to));
+        self.interval = Some(Interval { from, to });
+        self
+    }
+
+    /// Restarts each stream at the last packet that begins before its time.
+    fn skip_each(&mut self, from: impl Fn(usize) -> Option<i128>) {
+        self.lanes.restart(|place, stream| {
             let mut stream = stream.unread(stream.strict);
-            if let Some(from) = from {
+            if let Some(from) = from(place) {
                 stream.skip_to(from);
             }
             stream
         });
-        self.interval = (from.is_some() || to.is_some()).then_some(Interval { from, to });
-        self
     }
 
     /// Beginning of the earliest stream, in nanoseconds from the clock's origin.

@@ -28,7 +28,7 @@ fn add(to: &mut Read, item: &ItemRef<'_>) {
     }
 }
 
-/// Adds the next step; whether there was one.
+/// Adds the next step; whether there was anything in it.
 fn step(follower: &mut Follower, to: &mut Read) -> bool {
     let Some(mut step) = follower.look().unwrap() else {
         return false;
@@ -42,8 +42,7 @@ fn step(follower: &mut Follower, to: &mut Read) -> bool {
         }
         Ok::<_, Infallible>(())
     });
-    read.unwrap();
-    true
+    read.unwrap() > 0
 }
 
 fn whole(path: &Path) -> Read {
@@ -71,7 +70,7 @@ fn steps_are_the_whole_trace() {
         };
         let mut made = Made::new("follow");
         made.event(0, 1, mark(0));
-        let mut follower = Follower::open(made.finish()).unwrap().unwrap();
+        let mut follower = Follower::new(made.finish());
         let (mut read, mut steps, mut now) = (Read::new(), 0, 1);
         for _ in 0..1 + below(20) {
             for _ in 0..below(400) {
@@ -98,7 +97,7 @@ fn steps_are_the_whole_trace() {
             steps += 1;
         }
         assert_eq!(read, whole(path), "{seed}");
-        assert!(steps > 1, "{seed}");
+        assert!(steps > 1 && follower.late() == 0, "{seed}");
     }
 }
 
@@ -119,7 +118,7 @@ fn what_a_packet_reports_later_is_told_once() {
     fs::write(folder.path().join("metadata"), metadata).unwrap();
     let write = |packets: &[Vec<u8>]| fs::write(folder.path().join("s"), packets.concat()).unwrap();
     let first = packet(0..10, 0, 0);
-    let mut follower = Follower::open(folder.path()).unwrap().unwrap();
+    let mut follower = Follower::new(folder.path());
     let mut read = Read::new();
     assert!(!step(&mut follower, &mut read), "no stream yet");
     for (last, discarded) in [(20, 3), (30, 3), (40, 7), (41, 12)] {
@@ -144,7 +143,7 @@ fn what_a_packet_reports_later_is_told_once() {
 fn streams_that_come_later_are_read() {
     let mut made = Made::new("follow-later");
     made.event(2, 10, mark(1));
-    let mut follower = Follower::open(made.finish()).unwrap().unwrap();
+    let mut follower = Follower::new(made.finish());
     let mut read = Read::new();
     assert!(!step(&mut follower, &mut read) && step(&mut follower, &mut read));
     // Before the others by name.
@@ -155,17 +154,60 @@ fn streams_that_come_later_are_read() {
     assert_eq!(read, whole(made.finish()));
 }
 
+/// A recorder that does not read all CPUs between two looks writes events of times that were read:
+/// they are counted, also those of the very last time.
+#[test]
+fn events_that_come_too_late_are_counted() {
+    let mut made = Made::new("follow-late");
+    for cpu in [0, 1] {
+        made.event(cpu, 10, mark(1));
+    }
+    let mut follower = Follower::new(made.finish());
+    let mut read = Read::new();
+    for at in [20, 30, 30] {
+        made.event(1, at, mark(2));
+    }
+    made.finish();
+    assert!(!step(&mut follower, &mut read) && step(&mut follower, &mut read));
+    assert_eq!((read["events_1"].0.len(), follower.late()), (4, 0));
+    for at in [15, 30, 30] {
+        made.event(0, at, mark(3));
+    }
+    made.event(1, 30, mark(3));
+    made.finish();
+    assert!(!step(&mut follower, &mut read));
+    assert_eq!(follower.late(), 4);
+    // They are counted once.
+    assert!(!step(&mut follower, &mut read));
+    made.event(0, 40, mark(4));
+    made.finish();
+    assert!(!step(&mut follower, &mut read) && step(&mut follower, &mut read));
+    assert_eq!(follower.late(), 4);
+    assert_eq!(read["events_0"].0, [10, 40]);
+    assert_eq!(read["events_1"].0, [10, 20, 30, 30]);
+}
+
 #[test]
 fn a_trace_that_has_not_begun_is_no_error() {
     let folder = Directory::new("follow-nothing", &[]);
-    assert!(Follower::open(folder.path()).unwrap().is_none());
-    assert!(
-        Follower::open(&folder.path().join("none"))
-            .unwrap()
-            .is_none()
-    );
-    fs::write(folder.path().join("metadata"), "").unwrap();
-    assert!(Follower::open(folder.path()).unwrap().is_none());
-    fs::write(folder.path().join("metadata"), "/* CTF 1.8 */ nonsense").unwrap();
-    assert!(Follower::open(folder.path()).is_err());
+    let nothing = |follower: &mut Follower| {
+        let is_nothing = follower.look().unwrap().is_none();
+        assert!(is_nothing && follower.metadata().is_none());
+    };
+    nothing(&mut Follower::new(&folder.path().join("none")));
+    let mut follower = Follower::new(folder.path());
+    nothing(&mut follower);
+    let path = folder.path().join("metadata");
+    fs::write(&path, "").unwrap();
+    (0..100).for_each(|_| nothing(&mut follower));
+    // It may be half written; if it stays so, it is wrong.
+    fs::write(&path, "/* CTF 1.8 */ nonsense").unwrap();
+    (0..10).for_each(|_| nothing(&mut follower));
+    let looks = (0..100).find(|_| follower.look().is_err());
+    assert!(looks.is_some());
+    let mut follower = Follower::new(folder.path());
+    nothing(&mut follower);
+    let metadata = preamble(Order::Le, 1_000_000_000, 0, 0) + &event(1, "n", "uint32_t n;");
+    fs::write(&path, metadata).unwrap();
+    assert!(follower.look().unwrap().is_none() && follower.metadata().is_some());
 }

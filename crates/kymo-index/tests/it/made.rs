@@ -37,7 +37,8 @@ pub fn machine(seed: u64, events: u64) -> Made {
     recorded(seed, events, true, |_| ())
 }
 
-/// The same, of which losses may be left out; `look` gets what there is of it, often.
+/// The trace of [`machine`], without its losses unless `losses` is set. `look` is called with the
+/// unfinished trace at every 60th event.
 pub fn recorded(seed: u64, events: u64, losses: bool, mut look: impl FnMut(&mut Made)) -> Made {
     let mut random = Random::new(seed);
     let mut made = Made::new("index");

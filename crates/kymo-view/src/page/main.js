@@ -91,7 +91,7 @@ function tellAbout() {
     : `${events} read, up to ${duration(trace.read_ns)} of ${duration(trace.span_ns)}`;
   const damaged = get("damaged", HTMLButtonElement);
   damaged.hidden = trace.damage.length === 0;
-  damaged.textContent = `damaged: ${trace.damage[0]}`;
+  damaged.textContent = trace.is_recorded ? trace.damage[0] : `damaged: ${trace.damage[0]}`;
   damaged.title = trace.damage.join("\n");
 }
 

@@ -41,7 +41,8 @@ fn wait_for_all(browser: &mut Browser, report: &Value) -> Result<()> {
     let events = report["events"].as_u64().context("no number of events")?;
     browser.wait_for(&format!(
         "(() => {{ const about = document.querySelector('#about').textContent;\
-         return about.startsWith('recording: ') && about.replace(/,/g, '').includes(' {events} events'); }})()"
+         const digits = about.replace(/,/g, '');\
+         return digits.startsWith('recording: {events} events'); }})()"
     ))
 }
 

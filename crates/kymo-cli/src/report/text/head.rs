@@ -44,24 +44,8 @@ impl Text<'_> {
     }
 
     fn sum(&mut self, report: &Report) {
-        let span = passed(report.begin_ns.unwrap_or(0), report.end_ns.unwrap_or(0));
-        let mut line = format!(
-            "{} in {}",
-            count(report.events, "event", "events"),
-            duration(span)
-        );
-        let losses = &report.losses;
-        let more = |events| count(events, "more was lost", "more were lost");
-        let missing = |packets| count(packets, "packet is missing", "packets are missing");
-        line += &match (losses.events, losses.packets) {
-            (0, 0) if losses.missing > 0 => format!("; {}.", missing_events(losses.missing)),
-            (0, 0) if report.damage.is_empty() => ", none lost.".to_owned(),
-            (0, 0) => ", none lost except by the damage:".to_owned(),
-            (events, 0) => format!("; {}:", more(events)),
-            (0, packets) => format!("; {}, with more events:", missing(packets)),
-            (events, packets) => format!("; {}, and {}:", more(events), missing(packets)),
-        };
-        match losses.any() || !report.damage.is_empty() {
+        let line = sum(report);
+        match report.losses.any() || !report.damage.is_empty() {
             true => self.alarm(0, line),
             false => self.paragraph(0, line),
         }
@@ -107,6 +91,29 @@ impl Text<'_> {
             self.paragraph(0, format!("Damaged: {places}; kymo lint lists them."));
         }
     }
+}
+
+/// How much a report is about, and how much is missing: one line, which a colon ends if lines about
+/// that follow.
+pub fn sum(report: &Report) -> String {
+    let span = passed(report.begin_ns.unwrap_or(0), report.end_ns.unwrap_or(0));
+    let mut line = format!(
+        "{} in {}",
+        count(report.events, "event", "events"),
+        duration(span)
+    );
+    let losses = &report.losses;
+    let more = |events| count(events, "more was lost", "more were lost");
+    let missing = |packets| count(packets, "packet is missing", "packets are missing");
+    line += &match (losses.events, losses.packets) {
+        (0, 0) if losses.missing > 0 => format!("; {}.", missing_events(losses.missing)),
+        (0, 0) if report.damage.is_empty() => ", none lost.".to_owned(),
+        (0, 0) => ", none lost except by the damage:".to_owned(),
+        (events, 0) => format!("; {}:", more(events)),
+        (0, packets) => format!("; {}, with more events:", missing(packets)),
+        (events, packets) => format!("; {}, and {}:", more(events), missing(packets)),
+    };
+    line
 }
 
 /// How fine and how steady a clock is.

@@ -33,8 +33,8 @@ pub const EXAMPLES: &str = "Examples:
 
 On a terminal, keys choose what is shown; the last line names them. Elsewhere each window is printed
 below the one before. The tables are those of kymo report, of the window alone: shares are of its
-time, and a wait or call that ends in it counts in full. A window ends with the newest event of the
-look before, a tenth of a second earlier; what is written too late for that is counted.";
+time, and a wait or call that ends in it counts in full. A window ends with the newest event of
+half a second before now; what is written too late for that is counted.";
 
 /// How often the trace is looked at, and the keyboard.
 const LOOKS: Duration = Duration::from_millis(100);
@@ -219,7 +219,7 @@ impl Following {
         view::check_directory(directory)?;
         Ok(Following {
             title: view::title(directory),
-            follower: Follower::new(directory),
+            follower: Follower::new(directory, Follower::LAG),
             analysis: None,
             news: 0,
             late: 0,

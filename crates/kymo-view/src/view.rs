@@ -15,7 +15,7 @@ use crate::http::Answer;
 /// How often more of a trace that is being read is shown, at most.
 const EACH: Duration = Duration::from_millis(200);
 /// How often a trace is looked at that is still recorded.
-const LOOKS: Duration = Duration::from_millis(250);
+const LOOKS: Duration = Duration::from_millis(100);
 /// What is in view around a time, in nanoseconds.
 const LENGTH: u64 = 1_000_000;
 
@@ -162,7 +162,7 @@ impl View {
         folder: &Path,
         mut is_over: impl FnMut() -> bool,
     ) -> Result<(), Error> {
-        let mut follower = Follower::new(directory);
+        let mut follower = Follower::new(directory, Follower::LAG);
         let mut live: Option<Live> = None;
         let mut late = 0;
         while !is_over() {

@@ -1,9 +1,11 @@
 //! A trace that is still recorded.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::metadata::Metadata;
@@ -17,9 +19,9 @@ const TRIES: u32 = 20;
 
 /// Reads a trace that is still recorded, in steps.
 ///
-/// A step has the events up to the newest one of the look before. A recorder that reads all CPUs in
-/// turn has written everything of that time if a round of it fits between two looks (a round of
-/// Kymo's takes milliseconds). An event that it writes later still is in no step, but
+/// A step has the events up to the newest one of a look that is some time ago: the follower's lag. A
+/// recorder that reads all CPUs in turn, and writes what it has read, in a shorter time has written
+/// everything up to there. An event that it writes later still is in no step, but
 /// [counted](Follower::late). What is damaged is not reported: for numbers that count, read the
 /// trace once it is complete. Streams without a clock are in no step.
 #[derive(Debug)]
@@ -29,10 +31,12 @@ pub struct Follower {
     trace: Option<Trace>,
     /// How many looks in succession have failed to read the metadata.
     failures: u32,
-    /// Up to when there were steps, in nanoseconds from the clock's origin.
+    lag: Duration,
+    /// When the trace was looked at within the lag, and once before that, and the time of the newest
+    /// event then, in nanoseconds from the clock's origin.
+    looks: VecDeque<(Instant, i128)>,
+    /// Up to when there were steps, likewise.
     read: Option<i128>,
-    /// Time of the newest event when the trace was last looked at.
-    newest: Option<i128>,
     progress: Progress,
 }
 
@@ -68,14 +72,18 @@ pub struct Step<'f> {
 }
 
 impl Follower {
+    /// A lag for Kymo's recorder, which writes what it has read at least every 250 ms.
+    pub const LAG: Duration = Duration::from_millis(400);
+
     /// Follows the trace in this directory from its beginning on. There need not be one yet.
-    pub fn new(directory: &Path) -> Follower {
+    pub fn new(directory: &Path, lag: Duration) -> Follower {
         Follower {
             directory: directory.to_owned(),
             trace: None,
             failures: 0,
+            lag,
+            looks: VecDeque::new(),
             read: None,
-            newest: None,
             progress: Progress::default(),
         }
     }
@@ -102,9 +110,16 @@ impl Follower {
         };
         trace.refresh()?;
         let map = trace.map();
-        let before = self.newest;
-        self.newest = map.end_nanos().max(before);
-        let Some(to) = before else {
+        let now = Instant::now();
+        let is_old = |look: &(Instant, i128)| now.duration_since(look.0) >= self.lag;
+        let old = self.looks.iter().take_while(|look| is_old(look)).count();
+        self.looks.drain(..old.saturating_sub(1));
+        let to = self.looks.front().copied().filter(is_old);
+        if let Some(newest) = map.end_nanos() {
+            let before = self.looks.back().map_or(newest, |look| look.1);
+            self.looks.push_back((now, newest.max(before)));
+        }
+        let Some((_, to)) = to else {
             return Ok(None);
         };
         Ok(Some(Step {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use kymo::vocabulary::Mark;
 use kymo_ctf::{Follower, ItemRef, Trace};
@@ -70,7 +71,7 @@ fn steps_are_the_whole_trace() {
         };
         let mut made = Made::new("follow");
         made.event(0, 1, mark(0));
-        let mut follower = Follower::new(made.finish());
+        let mut follower = Follower::new(made.finish(), Duration::ZERO);
         let (mut read, mut steps, mut now) = (Read::new(), 0, 1);
         for _ in 0..1 + below(20) {
             for _ in 0..below(400) {
@@ -118,7 +119,7 @@ fn what_a_packet_reports_later_is_told_once() {
     fs::write(folder.path().join("metadata"), metadata).unwrap();
     let write = |packets: &[Vec<u8>]| fs::write(folder.path().join("s"), packets.concat()).unwrap();
     let first = packet(0..10, 0, 0);
-    let mut follower = Follower::new(folder.path());
+    let mut follower = Follower::new(folder.path(), Duration::ZERO);
     let mut read = Read::new();
     assert!(!step(&mut follower, &mut read), "no stream yet");
     for (last, discarded) in [(20, 3), (30, 3), (40, 7), (41, 12)] {
@@ -143,7 +144,7 @@ fn what_a_packet_reports_later_is_told_once() {
 fn streams_that_come_later_are_read() {
     let mut made = Made::new("follow-later");
     made.event(2, 10, mark(1));
-    let mut follower = Follower::new(made.finish());
+    let mut follower = Follower::new(made.finish(), Duration::ZERO);
     let mut read = Read::new();
     assert!(!step(&mut follower, &mut read) && step(&mut follower, &mut read));
     // Before the others by name.
@@ -162,7 +163,7 @@ fn events_that_come_too_late_are_counted() {
     for cpu in [0, 1] {
         made.event(cpu, 10, mark(1));
     }
-    let mut follower = Follower::new(made.finish());
+    let mut follower = Follower::new(made.finish(), Duration::ZERO);
     let mut read = Read::new();
     for at in [20, 30, 30] {
         made.event(1, at, mark(2));
@@ -187,6 +188,20 @@ fn events_that_come_too_late_are_counted() {
     assert_eq!(read["events_1"].0, [10, 20, 30, 30]);
 }
 
+/// What is newer than the lag waits, however often one looks.
+#[test]
+fn a_step_is_older_than_the_lag() {
+    let mut made = Made::new("follow-lag");
+    made.event(0, 10, mark(1));
+    let mut follower = Follower::new(made.finish(), Duration::from_secs(3_600));
+    let mut read = Read::new();
+    assert!(!(0..100).any(|_| step(&mut follower, &mut read)));
+    let mut follower = Follower::new(made.finish(), Duration::from_millis(20));
+    assert!(!step(&mut follower, &mut read));
+    while !step(&mut follower, &mut read) {}
+    assert_eq!((&*read["events_0"].0, follower.late()), (&[10][..], 0));
+}
+
 #[test]
 fn a_trace_that_has_not_begun_is_no_error() {
     let folder = Directory::new("follow-nothing", &[]);
@@ -194,8 +209,11 @@ fn a_trace_that_has_not_begun_is_no_error() {
         let is_nothing = follower.look().unwrap().is_none();
         assert!(is_nothing && follower.metadata().is_none());
     };
-    nothing(&mut Follower::new(&folder.path().join("none")));
-    let mut follower = Follower::new(folder.path());
+    nothing(&mut Follower::new(
+        &folder.path().join("none"),
+        Duration::ZERO,
+    ));
+    let mut follower = Follower::new(folder.path(), Duration::ZERO);
     nothing(&mut follower);
     let path = folder.path().join("metadata");
     fs::write(&path, "").unwrap();
@@ -205,7 +223,7 @@ fn a_trace_that_has_not_begun_is_no_error() {
     (0..10).for_each(|_| nothing(&mut follower));
     let looks = (0..100).find(|_| follower.look().is_err());
     assert!(looks.is_some());
-    let mut follower = Follower::new(folder.path());
+    let mut follower = Follower::new(folder.path(), Duration::ZERO);
     nothing(&mut follower);
     let metadata = preamble(Order::Le, 1_000_000_000, 0, 0) + &event(1, "n", "uint32_t n;");
     fs::write(&path, metadata).unwrap();

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use kymo_ctf::{Follower, TraceMap};
 use kymo_index::{Content, Index, Live, Options, RowId, RowKind, Run, Values, Window};
@@ -269,7 +270,8 @@ fn live(seed: u64, losses: bool, chunk_events: u64, folder: &Folder) -> (Vec<Loo
     let mut follow: Option<(Follower, Option<Live>)> = None;
     let mut look = |made: &mut Made| {
         let path = made.finish();
-        let (follower, live) = follow.get_or_insert_with(|| (Follower::new(path), None));
+        let (follower, live) =
+            follow.get_or_insert_with(|| (Follower::new(path, Duration::ZERO), None));
         let Some(mut step) = follower.look().unwrap() else {
             return;
         };

@@ -140,6 +140,26 @@ fn what_a_packet_reports_later_is_told_once() {
     assert_eq!(read, whole(folder.path()));
 }
 
+/// Packets that are missing are told once, however often the packet behind them is read.
+#[test]
+fn a_gap_between_packets_is_told_once() {
+    let folder = Directory::new("follow-gap", &[]);
+    let metadata = preamble(Order::Le, 1_000_000_000, 0, 0) + &event(1, "n", "uint32_t n;");
+    fs::write(folder.path().join("metadata"), metadata).unwrap();
+    let mut follower = Follower::new(folder.path(), Duration::ZERO);
+    let mut read = Read::new();
+    let mut packets = vec![packet(0..10, 0, 0)];
+    for (events, sequence) in [(10..20, 4), (20..30, 5), (30..40, 9)] {
+        packets.push(packet(events, sequence, 0));
+        fs::write(folder.path().join("s"), packets.concat()).unwrap();
+        (0..4).for_each(|_| {
+            step(&mut follower, &mut read);
+        });
+    }
+    assert_eq!(read["s"], ((0..40).collect(), 6));
+    assert_eq!(read, whole(folder.path()));
+}
+
 #[test]
 fn streams_that_come_later_are_read() {
     let mut made = Made::new("follow-later");

@@ -28,11 +28,11 @@ void tracing_start(void) {
         .dump_state = dump_state,
     };
     KYMO_OWN(config, own_events);
-    int32_t channels = kymo_start(&config);
+    int32_t channels = kymo_start(KYMO_TRACE, &config);
     if (channels < 0 && channels != -KYMO_EOPNOTSUPP) {
         print("firmware: tracing does not start: error %u\n", (unsigned)-channels);
         machine_exit(1);
     }
 }
 
-void tracing_stop(void) { kymo_stop(); }
+void tracing_stop(void) { kymo_stop(KYMO_TRACE); }

@@ -61,19 +61,19 @@ void start(void) {
     struct kymo_counts counts;
     char name[16];
     KYMO_OWN(config, my_events);
-    kymo_start(&config);
+    kymo_start(KYMO_TRACE, &config);
     kymo_sched_switch(1, 2, KYMO_THREAD_STATE_RUNNABLE, KYMO_SWITCH_REASON_EXPIRED, 0);
     kymo_sched_switch_masked(1, 2, KYMO_THREAD_STATE_RUNNABLE, KYMO_SWITCH_REASON_EXPIRED, 0);
     kymo_thread_name(1, "one", KYMO_TO_NUL);
     trace_sensor(1, "one", KYMO_TO_NUL);
     trace_watchdog();
-    kymo_snapshot();
-    kymo_switch(KYMO_ID_SCHED_SWITCH, false);
+    kymo_snapshot(KYMO_TRACE);
+    kymo_switch(KYMO_TRACE, KYMO_ID_SCHED_SWITCH, false);
     kymo_channel_name(0, name, sizeof name);
-    kymo_read(0, buffer, sizeof buffer);
+    kymo_read(KYMO_TRACE, 0, buffer, sizeof buffer);
     kymo_counts(&counts);
-    kymo_stop();
-    kymo_finish();
+    kymo_stop(KYMO_TRACE);
+    kymo_finish(KYMO_TRACE);
     for (;;)
         ;
 }

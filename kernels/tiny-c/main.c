@@ -64,7 +64,7 @@ int main(void) {
         .own_count = sizeof my_events / sizeof my_events[0],
         .dump_state = dump_state,
     };
-    if (kymo_start(&config) != 3)
+    if (kymo_start(KYMO_TRACE, &config) != 3)
         return 1;
     for (uint32_t turn = 0; turn < 1000; turn++) {
         kymo_tid next = 1 + turn % 2;
@@ -78,11 +78,11 @@ int main(void) {
         }
     }
     /* The metadata can be read, and a packet: the rest stays in the memory. */
-    if (kymo_read(0, buffer, sizeof buffer) <= 0)
+    if (kymo_read(KYMO_TRACE, 0, buffer, sizeof buffer) <= 0)
         return 2;
-    if (kymo_read(2, buffer, sizeof buffer) <= 0)
+    if (kymo_read(KYMO_TRACE, 2, buffer, sizeof buffer) <= 0)
         return 3;
-    if (kymo_stop() != 3)
+    if (kymo_stop(KYMO_TRACE) != 3)
         return 4;
     for (uint32_t turn = 0; turn < 100; turn++) {
         probe_switch(1, 2);

@@ -12,7 +12,7 @@ void kymo_port_unmask(uintptr_t saved) { (void)saved; }
 
 int main(void) {
     static const struct kymo_config config = {.flags = KYMO_ROLLING};
-    if (kymo_start(&config) < 0)
+    if (kymo_start(KYMO_TRACE, &config) < 0)
         return 1;
     kymo_thread_name(1, "one", KYMO_TO_NUL);
     kymo_sched_switch(0, 1, KYMO_THREAD_STATE_RUNNABLE, KYMO_SWITCH_REASON_EXPIRED, 0);

@@ -74,7 +74,7 @@ static void dump_state(void) {
 static void start_tracing(void) {
     static struct kymo_config config = {.dump_state = dump_state};
     KYMO_OWN(config, my_events);
-    if (kymo_start(&config) < 0)
+    if (kymo_start(KYMO_TRACE, &config) < 0)
         print("kymo does not start\n");
 }
 
@@ -193,7 +193,7 @@ __attribute__((noinline)) static void multiply(uint32_t count) {
 static void finish(void) {
     mask();
     /* port: begin */
-    kymo_stop();
+    kymo_stop(KYMO_TRACE);
     /* port: end */
     print("done\n");
     *TEST_DEVICE = 0x5555;

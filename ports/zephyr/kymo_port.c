@@ -55,7 +55,7 @@ static int kymo_zephyr_start(void) {
                                        .events = events,
                                        .events_count = ARRAY_SIZE(events),
                                        .dump_state = kymo_zephyr_dump};
-    const int32_t channels = kymo_start(&config);
+    const int32_t channels = kymo_start(KYMO_TRACE, &config);
     if (channels < 0)
         printk("kymo: error %d\n", (int)-channels);
     return (int)MIN(channels, 0);

@@ -1,9 +1,11 @@
 //! What the kernel defines: five functions, the memory, and two functions in the configuration.
 
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed, compiler_fence};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed, compiler_fence};
 
 use kymo::platform::{ByPointer, Control, ControlPointer, Interrupts, Masked, Platform};
 use kymo::ring::layout::{CHANNEL_KINDS, CONTROL_OFFSET, CONTROL_SIZE};
+use kymo::sample::{Places, SamplerOver};
+use kymo::vocabulary::Sampling;
 
 unsafe extern "C" {
     /// The clock, in ticks.
@@ -35,6 +37,34 @@ pub fn memory() -> *mut u8 {
 pub static DUMP_STATE: AtomicUsize = AtomicUsize::new(0);
 /// See [`DUMP_STATE`].
 pub static SYNCHRONIZE: AtomicUsize = AtomicUsize::new(0);
+/// See [`DUMP_STATE`].
+pub static SAMPLING: AtomicUsize = AtomicUsize::new(0);
+/// What the session's samples are taken with; null for nothing.
+pub static SAMPLER: AtomicPtr<CSampler> = AtomicPtr::new(core::ptr::null_mut());
+
+/// `struct kymo_sampler`: what `KYMO_SAMPLER` defines.
+#[derive(Debug)]
+#[repr(C)]
+pub struct CSampler {
+    /// A [`SamplerOver`] of places for as many CPUs, zero at first.
+    memory: *const Places,
+    cpus: u32,
+}
+
+/// The macro `KYMO_SAMPLER` has these numbers.
+const _: () = assert!(
+    size_of::<Places>() == 256 * size_of::<usize>()
+        && size_of::<SamplerOver<[Places; 1]>>() == 128 + size_of::<Places>()
+);
+
+/// What the session's samples are taken with.
+pub fn sampler() -> Option<&'static SamplerOver<[Places]>> {
+    // SAFETY: null, or one that lives for ever.
+    let sampler = unsafe { SAMPLER.load(Relaxed).as_ref() }?;
+    let places = core::ptr::slice_from_raw_parts(sampler.memory, sampler.cpus as usize);
+    // SAFETY: the macro has made it for so many CPUs, aligned and of zeros, which is a good one.
+    unsafe { (places as *const SamplerOver<[Places]>).as_ref() }
+}
 
 fn call(function: &AtomicUsize) {
     let address = function.load(Relaxed);
@@ -43,6 +73,14 @@ fn call(function: &AtomicUsize) {
         let function: extern "C" fn() = unsafe { core::mem::transmute(address) };
         function();
     }
+}
+
+/// The number of this CPU.
+pub fn cpu() -> usize {
+    #[cfg(feature = "one-cpu")]
+    return 0;
+    #[cfg(not(feature = "one-cpu"))]
+    return kymo_port_cpu() as usize;
 }
 
 /// The kernel.
@@ -107,5 +145,16 @@ unsafe impl Platform for Port {
 
     fn dump_state() {
         call(&DUMP_STATE);
+    }
+
+    fn sampling(sampling: &Sampling) {
+        let Some(sampler) = sampler() else { return };
+        sampler.set(sampling);
+        let address = SAMPLING.load(Relaxed);
+        if address != 0 {
+            // SAFETY: `start` stored a function of this type, as C's type checker has seen.
+            let tell: extern "C" fn(u64) = unsafe { core::mem::transmute(address) };
+            tell(sampling.period);
+        }
     }
 }

@@ -113,7 +113,14 @@ enum kymo_error {
 @ERRORS@
 };
 
-/* ---- The session ---- */
+/* ---- The sessions ---- */
+
+/* What is recorded. Modes share the memory and its channels: the first that starts opens them, and
+ * the last that finishes gives them up. */
+enum kymo_mode {
+    KYMO_TRACE = 0,  /* what happens: events */
+    KYMO_SAMPLE = 1, /* where the time goes: see "Samples" */
+};
 
 /* An event of the kernel's own; see KYMO_EVENT_TABLE. */
 struct kymo_event {
@@ -137,7 +144,7 @@ struct kymo_config {
     uint32_t names_packets; /* of each CPU's names, 4 at least; 0: 4 */
     uint32_t events_count;  /* ids in events */
     uint32_t own_count;     /* events in own */
-    uint32_t reserved;      /* 0 */
+    uint32_t samples_packets; /* of each CPU's samples, 4 at least; 0: it takes none */
     int64_t epoch_seconds;  /* from 1970-01-01 to tick 0; 0: not known */
     uint64_t seed;          /* tells two runs apart: any number */
     uint64_t phys;          /* physical address of the memory; 0: addresses are physical */
@@ -149,6 +156,12 @@ struct kymo_config {
     /* Returns when every CPU has left the record that it was in: for example, each has answered
      * an interrupt. Needed for more than one CPU. */
     void (*synchronize)(void);
+    uint64_t sample_period; /* ticks between two samples of a CPU, for KYMO_SAMPLE */
+    uint32_t sample_depth;  /* most callers of a sample, up to 127; 0: that many */
+    uint32_t reserved;      /* 0 */
+    const struct kymo_sampler *sampler; /* what KYMO_SAMPLER has defined; NULL: no samples */
+    /* Samples are to be taken so often from now on, in ticks; 0: no more. Or NULL. */
+    void (*sampling)(uint64_t period);
 };
 
 /* What became of the events of a session; names are not counted. */
@@ -158,6 +171,50 @@ struct kymo_counts {
     uint64_t overwritten; /* gave way to newer ones before kymo_read had read them. (A host that
                            * reads a flight recorder does not say what it has read.) */
     uint64_t discarded;   /* were not recorded: the memory was full, or no packet can hold them */
+};
+
+/* ---- Samples ---- */
+
+/* The room that samples take for callers: KYMO_SAMPLER(name, cpus) stands once, in one C file, at
+ * file scope; the configuration's `sampler` is then &name. 2 KiB for each CPU, 1 KiB on 32-bit
+ * processors. */
+struct kymo_sampler {
+    void *places;
+    uint32_t cpus;
+};
+
+#ifdef KYMO_OFF
+#define KYMO_SAMPLER(name, cpus) static const struct kymo_sampler name = {0, (cpus)};
+#else
+#define KYMO_SAMPLER(name, cpus)                                                  \
+    static KYMO_ALIGNED(128) uint8_t                                              \
+        name##_places[128u + (size_t)(cpus) * 256u * sizeof(uintptr_t)];          \
+    static const struct kymo_sampler name = {name##_places, (cpus)};
+#endif
+
+/* Addresses that can be read without a fault until the sample is taken: a stack, or a page of
+ * one. */
+struct kymo_window {
+    uintptr_t begin, end;
+    const void *at; /* where the kernel reads what is at `begin`; NULL: there */
+};
+
+/* What an interrupt has interrupted. Callers are found by frame pointers (gcc and clang:
+ * -fno-omit-frame-pointer), and nothing is read but what lies in a window. */
+struct kymo_sample {
+    uintptr_t ip, fp;        /* the instruction pointer and the frame pointer */
+    uint32_t tid;            /* the thread that ran */
+    uint32_t mode;           /* of enum kymo_cpu_mode */
+    uint32_t missed;         /* samples that were due since the CPU's last one and not taken */
+    bool has_program;        /* the interrupted kernel code works for a program */
+    uintptr_t text[2];       /* begin and end of the kernel's code */
+    struct kymo_window stacks[2]; /* the running thread's kernel stack, the interrupts' stack */
+    /* For kernels with programs; for KYMO_CPU_MODE_KERNEL: how the program entered the kernel. */
+    uintptr_t program_ip, program_fp;
+    uintptr_t program_text[2]; /* where programs' code can be */
+    /* Gives the readable memory of the running program around an address: found by looking into
+     * the page table, not by trying. Or NULL. */
+    bool (*program_stack)(uintptr_t address, struct kymo_window *found);
 };
 
 /* ---- The command `perf` of a kernel's shell ---- */
@@ -192,17 +249,18 @@ struct kymo_perf_options {
 
 #ifndef KYMO_OFF
 
-/* Begins to record. The tables of `config` must stay. Returns the number of channels, from 0 on;
- * each is a file of the trace. */
+/* Begins to record. The tables of `config` must stay. A mode that joins one that runs takes the
+ * session as it is: the configuration is that of the first mode. Returns the number of channels,
+ * from 0 on; each is a file of the trace. */
 #define kymo_start kymo_start_for_header_@STAMP@ /* A library for another one does not link. */
-int32_t kymo_start(const struct kymo_config *config);
+int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
 
 /* Copies what is new in a channel to `buffer`: one packet of its file, or a part of the metadata.
  * Returns its bytes, 0 where there is nothing new. `buffer` is aligned to 4 bytes, and has
  * kymo_buffer_size bytes at least. All that is read of a channel, in order, is its file. Works from
  * kymo_start to kymo_finish; while recording, a packet that is being written is read up to its last
  * record. */
-int32_t kymo_read(uint32_t channel, void *buffer, size_t size);
+int32_t kymo_read(uint32_t mode, uint32_t channel, void *buffer, size_t size);
 
 /* The least size of a buffer of kymo_read, in bytes. */
 int32_t kymo_buffer_size(void);
@@ -214,18 +272,31 @@ int32_t kymo_channel_name(uint32_t channel, char *name, size_t size);
 /* Counts the session's events. Those that are recorded meanwhile may be missing. */
 int32_t kymo_counts(struct kymo_counts *counts);
 
-/* Switches an event of the session off, or on again: its KYMO_ID_..., or the id of one of the
+/* Switches an event of the mode off, or on again: its KYMO_ID_..., or the id of one of the
  * kernel's own. */
-int32_t kymo_switch(uint32_t id, bool on);
+int32_t kymo_switch(uint32_t mode, uint32_t id, bool on);
 
 /* Calls dump_state again: for a flight recorder, before kymo_stop. */
-int32_t kymo_snapshot(void);
+int32_t kymo_snapshot(uint32_t mode);
 
-/* Stops recording, and returns when nobody is inside a record. What was recorded can be read. */
-int32_t kymo_stop(void);
+/* Ends the mode, and returns when nobody is inside one of its records. What was recorded can be
+ * read. Recording ends with the last mode that runs. Returns the number of channels. */
+int32_t kymo_stop(uint32_t mode);
 
-/* Stops, if that was not done, and gives up what was recorded: kymo_start may begin anew. */
-int32_t kymo_finish(void);
+/* Ends the mode, if that was not done, and gives it up; with the last mode, what was recorded:
+ * kymo_start may begin anew. */
+int32_t kymo_finish(uint32_t mode);
+
+/* Records a sample of what was interrupted, if samples are taken: call it in the timer's interrupt,
+ * with interrupts masked. Returns whether one was recorded; one without room is counted. */
+bool kymo_sample(const struct kymo_sample *sample);
+
+/* Ticks between two samples of a CPU, on average; 0 where none are to be taken. */
+uint64_t kymo_sample_period(void);
+
+/* Ticks until the next sample of this CPU: the period, give or take a quarter, so that samples do
+ * not keep step with a loop. */
+uint64_t kymo_sample_next(void);
 
 /* Bytes of memory that the last kymo_start needed which returned -KYMO_ENOMEM. */
 size_t kymo_memory_needed(void);
@@ -247,12 +318,12 @@ int32_t kymo_perf_options(struct kymo_perf_options *options, int count, const ch
 
 #else
 
-KYMO_INLINE int32_t kymo_start(const struct kymo_config *config) {
-    (void)config;
+KYMO_INLINE int32_t kymo_start(uint32_t mode, const struct kymo_config *config) {
+    (void)mode, (void)config;
     return -KYMO_EOPNOTSUPP;
 }
-KYMO_INLINE int32_t kymo_read(uint32_t channel, void *buffer, size_t size) {
-    (void)channel, (void)buffer, (void)size;
+KYMO_INLINE int32_t kymo_read(uint32_t mode, uint32_t channel, void *buffer, size_t size) {
+    (void)mode, (void)channel, (void)buffer, (void)size;
     return -KYMO_EOPNOTSUPP;
 }
 KYMO_INLINE int32_t kymo_buffer_size(void) { return -KYMO_EOPNOTSUPP; }
@@ -260,17 +331,32 @@ KYMO_INLINE int32_t kymo_channel_name(uint32_t channel, char *name, size_t size)
     (void)channel, (void)name, (void)size;
     return -KYMO_EOPNOTSUPP;
 }
-KYMO_INLINE int32_t kymo_switch(uint32_t id, bool on) {
-    (void)id, (void)on;
+KYMO_INLINE int32_t kymo_switch(uint32_t mode, uint32_t id, bool on) {
+    (void)mode, (void)id, (void)on;
     return -KYMO_EOPNOTSUPP;
 }
 KYMO_INLINE int32_t kymo_counts(struct kymo_counts *counts) {
     (void)counts;
     return -KYMO_EOPNOTSUPP;
 }
-KYMO_INLINE int32_t kymo_snapshot(void) { return -KYMO_EOPNOTSUPP; }
-KYMO_INLINE int32_t kymo_stop(void) { return -KYMO_EOPNOTSUPP; }
-KYMO_INLINE int32_t kymo_finish(void) { return -KYMO_EOPNOTSUPP; }
+KYMO_INLINE int32_t kymo_snapshot(uint32_t mode) {
+    (void)mode;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_stop(uint32_t mode) {
+    (void)mode;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_finish(uint32_t mode) {
+    (void)mode;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE bool kymo_sample(const struct kymo_sample *sample) {
+    (void)sample;
+    return false;
+}
+KYMO_INLINE uint64_t kymo_sample_period(void) { return 0; }
+KYMO_INLINE uint64_t kymo_sample_next(void) { return UINT64_MAX; }
 KYMO_INLINE size_t kymo_memory_needed(void) { return 0; }
 KYMO_INLINE int32_t kymo_perf_record(const struct kymo_perf *perf, const struct kymo_config *config,
                                      const struct kymo_perf_options *options) {

@@ -1,6 +1,6 @@
 //! The errors of the C functions: one table, in the order in which they are checked.
 
-use kymo::Error;
+use kymo::{Error, Refused};
 
 /// Declares the table.
 macro_rules! errors {
@@ -18,7 +18,9 @@ macro_rules! errors {
 errors! {
     /// A pointer is null or not aligned.
     Fault = 14, "KYMO_EFAULT";
-    /// The library was left out: `KYMO_OFF`.
+    /// There is no such mode.
+    UnknownMode = 38, "KYMO_ENOSYS";
+    /// The library was left out (`KYMO_OFF`), or does not have the mode.
     Off = 95, "KYMO_EOPNOTSUPP";
     /// An unknown flag, channel or event, a number out of range, a buffer that is too small, or a
     /// call that does not fit the state.
@@ -49,13 +51,16 @@ impl Refusal {
     }
 }
 
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Refusal {
-        match error {
-            Error::Running => Refusal::InProgress,
-            Error::Memory(_) => Refusal::Memory,
-            Error::Alignment => Refusal::Fault,
-            Error::Clock => Refusal::Again,
+impl From<Refused> for Refusal {
+    fn from(refused: Refused) -> Refusal {
+        match refused {
+            Refused::Fault | Refused::Config(Error::Alignment) => Refusal::Fault,
+            Refused::UnknownMode => Refusal::UnknownMode,
+            Refused::NotBuilt => Refusal::Off,
+            Refused::InProgress => Refusal::InProgress,
+            Refused::Config(Error::Clock) => Refusal::Again,
+            Refused::Memory(_) => Refusal::Memory,
+            Refused::Busy => Refusal::Busy,
             _ => Refusal::Invalid,
         }
     }

@@ -28,6 +28,7 @@ pub use kymo_c_record::{port, record};
 pub mod error;
 pub mod own;
 pub mod perf;
+pub mod sample;
 pub mod session;
 pub mod vocabulary;
 

@@ -108,7 +108,7 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 impl OwnEvent {
-    fn name(&self) -> &[u8] {
+    fn name(&self) -> &'static [u8] {
         bytes(self.name)
     }
 
@@ -142,6 +142,8 @@ impl OwnEvent {
         let header = if self.id < COMPACT_IDS { 1 } else { 2 };
         Ok(Declared {
             id: self.id,
+            // SAFETY: `check` has found that it is ASCII.
+            name: unsafe { core::str::from_utf8_unchecked(self.name()) },
             channel: ChannelKind::Events,
             // `Shape::new`, without its panics: all elements are bytes.
             shape: Shape::from_word(bytes as u32 | (texts as u32) << 16),
@@ -195,7 +197,11 @@ pub(crate) fn check(events: &[OwnEvent]) -> Result<(), Refusal> {
         event.check()?;
         let (before, _) = events.split_at_checked(index).unwrap_or_default();
         let is_theirs = |other: &OwnEvent| other.id == event.id || other.name() == event.name();
-        if before.iter().any(is_theirs) || VOCABULARY.iter().any(|other| other.is(event.name())) {
+        if before.iter().any(is_theirs)
+            || VOCABULARY
+                .iter()
+                .any(|other| other.name().as_bytes() == event.name())
+        {
             return Err(Refusal::Exists);
         }
     }

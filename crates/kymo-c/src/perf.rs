@@ -3,15 +3,14 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
-use kymo::Diagnostics;
-use kymo::flags;
 use kymo::perf::{self, Channels, Failed, Options, Output, Target};
 use kymo::platform::Platform;
+use kymo::{Diagnostics, Mode, State, flags};
 
 use crate::error::Refusal;
 use crate::port::{Port, kymo_port_frequency};
 use crate::session::{
-    self, CConfig, kymo_channel_name, kymo_finish, kymo_read, kymo_start, kymo_stop,
+    self, CConfig, SESSIONS, kymo_channel_name, kymo_read, kymo_start, kymo_stop,
 };
 
 /// `struct kymo_perf`: what the commands ask of the kernel.
@@ -40,6 +39,9 @@ pub struct COptions {
     output: *const c_char,
 }
 
+/// What the command records.
+const TRACE: u32 = Mode::Trace as u32;
+
 /// A negative number, or what is not negative.
 fn checked(code: i32) -> Result<u32, i32> {
     u32::try_from(code).map_err(|_| code)
@@ -56,32 +58,34 @@ impl Target for Session<'_> {
 
     fn start(&mut self) -> Result<Channels, i32> {
         // SAFETY: `kymo_perf_record` demands what `kymo_start` does.
-        checked(unsafe { kymo_start(self.config) })?;
+        checked(unsafe { kymo_start(TRACE, self.config) })?;
         self.channels()
     }
 
     fn channels(&mut self) -> Result<Channels, i32> {
-        let (count, is_rolling, _) = session::state().map_err(Refusal::code)?;
+        let is_rolling = session::is_rolling().map_err(Refusal::code)?;
         let flags = if is_rolling { flags::ROLLING } else { 0 };
+        let count = SESSIONS.channels().len();
         Ok(Channels { count, flags })
     }
 
     fn read(&mut self, channel: u32, buffer: &mut [u8]) -> Result<usize, i32> {
         // SAFETY: the buffer is as long as that.
-        let read = unsafe { kymo_read(channel, buffer.as_mut_ptr().cast(), buffer.len()) };
+        let read = unsafe { kymo_read(TRACE, channel, buffer.as_mut_ptr().cast(), buffer.len()) };
         checked(read).map(|bytes| bytes as usize)
     }
 
     fn stop(&mut self) -> Result<(), i32> {
-        match session::state().map_err(Refusal::code)? {
-            (.., true) => checked(kymo_stop()).map(drop),
+        match SESSIONS.state(Mode::Trace) {
+            State::Running => checked(kymo_stop(TRACE)).map(drop),
             _ => Ok(()),
         }
     }
 
     fn finish(&mut self) -> Result<Diagnostics, i32> {
-        checked(kymo_finish())?;
-        Ok(Diagnostics::default())
+        SESSIONS
+            .finish(TRACE)
+            .map_err(|refused| Refusal::from(refused).code())
     }
 
     fn time(&mut self) -> u64 {

@@ -1,32 +1,35 @@
-//! The session: `kymo_start`, `kymo_read`, `kymo_stop`, `kymo_finish`, and what can be asked.
+//! The sessions: `kymo_start`, `kymo_read`, `kymo_stop`, `kymo_finish`, and what can be asked.
 //!
-//! ```text
-//! idle --start--> running --stop--> stopped --finish--> idle        running --finish--> idle
-//! ```
-//! One call is at work at a time: another one is refused, and nobody waits. The memory ends with
-//! the streams of the session's readers; the region has what is before them.
+//! They are those of [`Sessions`], which kernels in Rust have too: its table of states holds here.
+//! The memory ends with the streams of the session's readers; the region has what is before them.
 
 use core::ffi::c_void;
 use core::fmt;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
 use kymo::ctf::stream::Stream;
 use kymo::ctf::tsdl;
-use kymo::event::{Declarations, Declared, EventSchema, Shape};
-use kymo::platform::{Exclusive, Platform};
-use kymo::ring::reader::{ChannelReader, Region, Shapes, View};
-use kymo::ring::source::Source;
-use kymo::{ChannelId, ChannelKind, ChannelSet, Clock, Config, Consumer, Error, Overflow, Session};
+use kymo::event::{Declarations, Declared, Vocabulary};
+use kymo::platform::Exclusive;
+use kymo::ring::reader::{ChannelReader, View};
+use kymo::vocabulary::{MAX_CALLERS, Sampling, SamplingDriver};
+use kymo::{
+    ChannelId, ChannelKind, Clock, Config, Consumer, Contexts, Error, Ground, Memory, Mode,
+    Overflow, Refused, Sessions, State, flags,
+};
 
 use crate::error::Refusal;
 use crate::own::{self, OwnEvent};
 use crate::vocabulary::{CLOCK_STEPS, VOCABULARY};
 use kymo_c_record::port::{
-    DUMP_STATE, Port, SYNCHRONIZE, kymo_memory_cpus, kymo_memory_size, kymo_port_frequency, memory,
+    CSampler, DUMP_STATE, Port, SAMPLER, SAMPLING, SYNCHRONIZE, kymo_memory_cpus, kymo_memory_size,
+    kymo_port_frequency, memory,
 };
 
 /// `KYMO_ROLLING`: a full ring reuses its oldest packet.
-pub const ROLLING: u32 = 1;
+pub const ROLLING: u32 = flags::ROLLING;
 /// `KYMO_HOST_READS`: a host reads the memory; `kymo_read` frees no packet.
 pub const HOST_READS: u32 = 2;
 
@@ -48,8 +51,8 @@ pub struct CConfig {
     pub events_count: u32,
     /// How many events `own` has.
     pub own_count: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Packets of each CPU's samples; 0 for a session that takes none.
+    pub samples_packets: u32,
     /// Seconds from the Unix epoch to tick 0; 0 where that is not known.
     pub epoch_seconds: i64,
     /// A number that tells two runs apart.
@@ -63,28 +66,46 @@ pub struct CConfig {
     /// The kernel's own events, or null.
     pub own: *const OwnEvent,
     /// Records the names and states of what exists, or null.
-    pub dump_state: Option<extern "C" fn()>,
+    pub dump_state: Option<Call>,
     /// Returns when every CPU has left the record that it was in; for more than one CPU.
-    pub synchronize: Option<extern "C" fn()>,
+    pub synchronize: Option<Call>,
+    /// Ticks between two samples of a CPU.
+    pub sample_period: u64,
+    /// Most callers of a sample; 0: as many as it can have.
+    pub sample_depth: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Room for the callers of samples, or null.
+    pub sampler: *const CSampler,
+    /// Samples are to be taken so often from now on, in ticks; 0: no more. Or null.
+    pub sampling: Option<extern "C" fn(u64)>,
 }
 
-/// What a session records.
-struct Events {
+type Call = extern "C" fn();
+
+/// What a session records, and what the kernel does for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Events {
     /// Ids of the vocabulary; `None` for all.
     only: Option<&'static [u16]>,
     own: &'static [OwnEvent],
+    packet_size: u32,
+    dump_state: Option<Call>,
+    synchronize: Option<Call>,
+    sampler: *const CSampler,
+    sampling: Option<extern "C" fn(u64)>,
 }
 
 // SAFETY: the tables are constants of the kernel's.
 unsafe impl Send for Events {}
 
 /// What the library itself records.
-const DIAGNOSTICS: [u16; 2] = [144, 145];
+const LIBRARYS: [u16; 4] = [144, 145, 160, 162];
 
 impl Events {
     fn has(&self, id: u16) -> bool {
         let asked = self.only.is_none_or(|only| only.contains(&id));
-        asked || DIAGNOSTICS.contains(&id)
+        asked || LIBRARYS.contains(&id)
     }
 }
 
@@ -118,50 +139,103 @@ impl Events {
     fn write(&self, session: &tsdl::Session, put: Put<'_>) -> fmt::Result {
         let mut out = Out(put);
         tsdl::write_head(&mut out, session)?;
+        let has = |channel| session.samples || channel != ChannelKind::Samples;
         for event in VOCABULARY.iter().filter(|event| self.has(event.id)) {
-            (out.0)(event.text)?;
+            if has(event.channel) {
+                (out.0)(event.text)?;
+            }
         }
         own::write(self.own, &mut out)?;
-        (out.0)(CLOCK_STEPS)
+        let mut steps = CLOCK_STEPS.iter().filter(|(channel, _)| has(*channel));
+        steps.try_for_each(|(_, text)| (out.0)(text))
     }
 }
 
-impl Shapes for Events {
-    fn shape(&self, id: u32) -> Option<Shape> {
-        let found = self.declared().find(|event| event.id == id);
-        found.map(|event| event.shape)
-    }
-}
+/// The streams of a CPU's channels, by kind.
+type Streams = [Exclusive<Option<Stream>>; ChannelKind::ALL.len()];
 
-/// The streams of a CPU's channels, names first: [`ChannelSet`] has that order.
-type Streams = [Option<Stream>; 2];
+/// The kernel's memory.
+#[derive(Debug)]
+pub struct Kernel;
 
-/// A session, running or stopped.
-struct Open {
-    session: Session<Port>,
-    events: Events,
-    packet_size: u32,
-    record_words: usize,
-    /// Bytes of the metadata that were read.
-    metadata: usize,
-}
-
-impl Open {
-    /// How its rings are to be read now.
-    fn view(&self) -> View {
-        if self.session.is_running() {
-            View::Live
-        } else {
-            View::PostMortem
-        }
-    }
-}
-
-static OPEN: Exclusive<Option<Open>> = Exclusive::new(None);
+/// All sessions.
+pub(crate) static SESSIONS: Sessions<Port, Kernel> = Sessions::over(Kernel);
+/// Whether the memory has its streams.
+static HAS_STREAMS: AtomicBool = AtomicBool::new(false);
+/// Bytes of a packet of the session.
+static PACKET_SIZE: AtomicU32 = AtomicU32::new(0);
 /// What the last `kymo_start` needed that was refused for want of memory.
 static NEEDED: AtomicUsize = AtomicUsize::new(0);
-/// Channels of the session, 0 for none: for those who ask while a call is at work.
-static CHANNELS: AtomicU32 = AtomicU32::new(0);
+
+/// Bytes at the end of the memory that the streams take.
+fn streams_size() -> usize {
+    (kymo_memory_cpus as usize).saturating_mul(size_of::<Streams>())
+}
+
+/// Where the streams begin, from the beginning of the memory: the end of the region. 0 where the
+/// memory has no room for them.
+fn streams_place() -> usize {
+    let at = kymo_memory_size.saturating_sub(streams_size());
+    at - at % align_of::<Streams>()
+}
+
+impl Ground for Kernel {
+    type Events = Events;
+
+    fn memory(&self) -> Memory {
+        // SAFETY: the kernel's memory, aligned by the macro that defines it; nobody writes there
+        // but what has it from here, and the streams are behind it.
+        unsafe { Memory::new(memory(), streams_place(), kymo_memory_cpus) }
+    }
+
+    fn cpus(&self) -> u32 {
+        kymo_memory_cpus
+    }
+
+    fn stream(&self, cpu: u32, kind: ChannelKind) -> Option<&Exclusive<Option<Stream>>> {
+        // Partner: the release in `opens`.
+        if cpu >= kymo_memory_cpus || !HAS_STREAMS.load(Acquire) {
+            return None;
+        }
+        let first: *const Streams = memory().wrapping_add(streams_place()).cast();
+        // SAFETY: `opens` has put them there, for as many CPUs and for ever.
+        unsafe { &*first.wrapping_add(cpu as usize) }.get(kind as usize)
+    }
+
+    fn vocabulary(&self) -> Option<&'static Vocabulary> {
+        None
+    }
+
+    fn contexts(&self) -> Option<&Contexts> {
+        None
+    }
+
+    fn opens(&self, events: &Events) {
+        let address = |function: Option<Call>| function.map_or(0, |it| it as usize);
+        DUMP_STATE.store(address(events.dump_state), Relaxed);
+        SYNCHRONIZE.store(address(events.synchronize), Relaxed);
+        let sampling = events.sampling.map_or(0, |it| it as usize);
+        SAMPLING.store(sampling, Relaxed);
+        SAMPLER.store(events.sampler.cast_mut(), Relaxed);
+        PACKET_SIZE.store(events.packet_size, Relaxed);
+        let has_room = kymo_memory_size >= streams_size();
+        if !has_room || HAS_STREAMS.load(Relaxed) {
+            return;
+        }
+        let first: *mut Streams = memory().wrapping_add(streams_place()).cast();
+        for cpu in 0..kymo_memory_cpus as usize {
+            // SAFETY: they lie behind the region, in memory that has room for them. This is the
+            // first session, so nobody has seen any.
+            unsafe {
+                first
+                    .wrapping_add(cpu)
+                    .write([const { Exclusive::new(None) }; ChannelKind::ALL.len()]);
+            }
+        }
+        // Partner: the acquire in `stream`.
+        HAS_STREAMS.store(true, Release);
+    }
+}
 
 /// What a call gives: a number of channels or bytes, or the error.
 fn answer(result: Result<usize, Refusal>) -> i32 {
@@ -169,43 +243,6 @@ fn answer(result: Result<usize, Refusal>) -> i32 {
         Ok(number) => i32::try_from(number).unwrap_or(i32::MAX),
         Err(refusal) => refusal.code(),
     }
-}
-
-/// Bytes at the end of the memory that the streams of these CPUs take.
-fn streams_size(cpus: u32) -> usize {
-    (cpus as usize).saturating_mul(size_of::<Streams>())
-}
-
-/// Where the streams begin, if the memory has room for them.
-fn streams(cpus: u32) -> Option<*mut Streams> {
-    let at = kymo_memory_size.checked_sub(streams_size(cpus))?;
-    let at = at - at % align_of::<Streams>();
-    Some(memory().wrapping_add(at).cast())
-}
-
-/// The stream of a channel, opened where it is read for the first time: a kernel that leaves the
-/// reading to the host is linked without a reader.
-///
-/// # Safety
-/// `start` has found room for the streams of the session, and wrote them; the caller has claimed
-/// the session.
-unsafe fn stream(
-    session: &Session<Port>,
-    cpu: u32,
-    kind: ChannelKind,
-) -> Option<&'static mut Stream> {
-    let index = usize::from(kind == ChannelKind::Events);
-    let first = streams(session.channels().cpus)?;
-    // SAFETY: the caller's promise: nobody else has a reference.
-    let streams = unsafe { &mut *first.wrapping_add(cpu as usize) };
-    let stream = streams.get_mut(index)?;
-    if stream.is_none() {
-        let live = session.live();
-        let region = Region::open(&live).ok()?;
-        let (reader, header) = (region.channel(&live, cpu, kind).ok()?, region.header());
-        *stream = Some(Stream::new(reader, header.uuid, header.clock_start));
-    }
-    stream.as_mut()
 }
 
 /// # Safety
@@ -223,11 +260,11 @@ unsafe fn table<T>(first: *const T, count: u32) -> Option<&'static [T]> {
 ///
 /// # Safety
 /// `config` is null, or a configuration whose tables live for ever.
-pub unsafe extern "C" fn kymo_start(config: *const CConfig) -> i32 {
+pub unsafe extern "C" fn kymo_start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.
     answer(match unsafe { config.as_ref() } {
         // SAFETY: as above.
-        Some(config) if config.is_aligned() => unsafe { start(config) },
+        Some(config) if config.is_aligned() => unsafe { start(mode, config) },
         _ => Err(Refusal::Fault),
     })
 }
@@ -253,7 +290,20 @@ impl CConfig {
         Ok(Events {
             only,
             own: own.unwrap_or_default(),
+            packet_size: self.packet_size(),
+            dump_state: self.dump_state,
+            synchronize: self.synchronize,
+            sampler: self.sampler,
+            sampling: self.sampling,
         })
+    }
+
+    fn packet_size(&self) -> u32 {
+        if self.packet_size == 0 {
+            1024
+        } else {
+            self.packet_size
+        }
     }
 
     fn cpus(&self) -> u32 {
@@ -266,11 +316,10 @@ impl CConfig {
 
     /// The ring's configuration; `packets` may still be 0.
     fn to_ring(&self) -> Config {
-        let or = |number: u32, default: u32| if number == 0 { default } else { number };
-        let (overflow, consumer) = match (self.flags & ROLLING, self.flags & HOST_READS) {
-            (0, 0) => (Overflow::Discard, Consumer::Kernel),
-            (0, _) => (Overflow::Discard, Consumer::Host),
-            _ => (Overflow::Overwrite, Consumer::None),
+        let consumer = if self.flags & HOST_READS != 0 {
+            Consumer::Host
+        } else {
+            Consumer::Kernel
         };
         let phys = if self.phys == 0
             && cfg!(any(
@@ -285,10 +334,13 @@ impl CConfig {
         let build_id = unsafe { self.build_id.as_ref() };
         Config {
             cpus: self.cpus(),
-            packet_size: or(self.packet_size, 1024),
+            packet_size: self.packet_size(),
             packets: self.packets,
-            names_packets: or(self.names_packets, 4),
-            overflow,
+            names_packets: if self.names_packets == 0 {
+                4
+            } else {
+                self.names_packets
+            },
             consumer,
             clock: Clock {
                 offset_seconds: self.epoch_seconds,
@@ -298,6 +350,15 @@ impl CConfig {
             phys,
             build_id: build_id.copied().unwrap_or_default(),
             seed: self.seed,
+            samples_packets: self.samples_packets,
+            sampling: Sampling {
+                period: self.sample_period,
+                depth: match self.sample_depth {
+                    0 => MAX_CALLERS as u32,
+                    depth => depth,
+                },
+                driver: SamplingDriver::Timer,
+            },
             ..Config::DEFAULT
         }
     }
@@ -305,7 +366,10 @@ impl CConfig {
 
 /// # Safety
 /// See [`kymo_start`].
-unsafe fn start(config: &CConfig) -> Result<usize, Refusal> {
+unsafe fn start(mode: u32, config: &CConfig) -> Result<usize, Refusal> {
+    if mode as usize >= Mode::ALL.len() {
+        return Err(Refusal::UnknownMode);
+    }
     // SAFETY: the caller's promise.
     let events = unsafe { config.events() }?;
     if config.flags & !(ROLLING | HOST_READS) != 0 || config.reserved != 0 {
@@ -316,105 +380,71 @@ unsafe fn start(config: &CConfig) -> Result<usize, Refusal> {
     if events.only.is_some_and(|only| only.iter().any(unknown)) {
         return Err(Refusal::Invalid);
     }
-    let mut claim = OPEN.claim().ok_or(Refusal::InProgress)?;
-    if claim.get().is_some() {
-        return Err(Refusal::InProgress);
-    }
-    let ring = config.to_ring();
-    let (cpus, channels) = (ring.cpus, ring.channels());
-    if cpus > kymo_memory_cpus || (cpus > 1 && config.synchronize.is_none()) {
+    if mode == Mode::Sample as u32 && config.sampler.is_null() {
         return Err(Refusal::Invalid);
     }
-    let first = streams(cpus);
-    let address = |function: Option<extern "C" fn()>| function.map_or(0, |it| it as usize);
-    DUMP_STATE.store(address(config.dump_state), Relaxed);
-    SYNCHRONIZE.store(address(config.synchronize), Relaxed);
-    let len = first.map_or(0, |first| first as usize - memory() as usize);
-    let session = open(&ring, &events, len)?;
-    // Where the streams have no place, the session has had none.
-    let first = first.ok_or(Refusal::Memory)?;
-    let record_words = events
-        .declared()
-        .map(|event| event.words)
-        .max()
-        .unwrap_or(0);
-    for cpu in 0..cpus as usize {
-        // SAFETY: the streams lie behind the region, and nobody has claimed the session but this
-        // call. What an earlier session left needs no drop.
-        unsafe { first.wrapping_add(cpu).write([None, None]) };
+    let ring = config.to_ring();
+    if ring.cpus > 1 && config.synchronize.is_none() {
+        return Err(Refusal::Invalid);
     }
-    *claim.get() = Some(Open {
-        session,
-        events,
-        packet_size: ring.packet_size,
-        record_words,
-        metadata: 0,
-    });
-    CHANNELS.store(channels.len(), Relaxed);
-    Ok(channels.len() as usize)
-}
-
-/// Opens a session over the first `len` bytes of the memory. Without a number of packets it takes
-/// as many as fit.
-fn open(ring: &Config, events: &Events, len: usize) -> Result<Session<Port>, Refusal> {
-    // SAFETY: the kernel's memory, aligned by the macro that defines it, behind which nobody
-    // writes.
-    let region = unsafe { kymo::Memory::new(memory(), len, kymo_memory_cpus) };
-    let try_open = |packets| {
-        let ring = Config { packets, ..*ring };
-        kymo::Tracer::<Port>::start_declared(region, &ring, events, |_| true)
+    let ask = |packets| {
+        let (ring, flags) = (Config { packets, ..ring }, config.flags & ROLLING);
+        let started = SESSIONS.start_over(mode, flags, Some(&ring), events, |_| true);
+        started.map(|started| started.channels as usize)
     };
-    let result = if ring.packets > 0 {
-        try_open(ring.packets)
+    let started = if ring.packets > 0 {
+        ask(ring.packets)
     } else {
-        // With the fewest packets, the refusal tells what the rest takes; or they fit, and then as
-        // many more do as there is room for.
-        let mut packets = kymo::ring::layout::MIN_PACKETS;
-        let a_packet = (ring.packet_size as usize).saturating_mul(ring.cpus as usize);
-        // More than can fit: the refusal says how much memory that would take.
-        let many = (len / a_packet.max(1)) as u32;
-        if many > packets {
-            match try_open(many) {
-                Err(Error::Memory(needed)) => {
-                    let over = needed.saturating_sub(len).div_ceil(a_packet.max(1)) as u32;
-                    packets = packets.max(many.saturating_sub(over));
-                }
-                other => return other.map_err(Refusal::from),
-            }
-        }
-        try_open(packets)
+        start_with_most(&ring, ask)
     };
-    result.map_err(|error| {
-        if let Error::Memory(needed) = error {
-            let streams = streams_size(ring.cpus);
-            let needed = needed.next_multiple_of(align_of::<Streams>());
-            NEEDED.store(needed.saturating_add(streams), Relaxed);
+    if let Err(Refused::Memory(needed)) = started {
+        let needed = needed.next_multiple_of(align_of::<Streams>());
+        NEEDED.store(needed.saturating_add(streams_size()), Relaxed);
+    }
+    started.map_err(Refusal::from)
+}
+
+/// Starts with as many packets as fit. With the fewest, the refusal tells what the rest takes; or
+/// they fit, and then as many more do as there is room for.
+fn start_with_most(
+    ring: &Config,
+    ask: impl Fn(u32) -> Result<usize, Refused>,
+) -> Result<usize, Refused> {
+    let mut packets = kymo::ring::layout::MIN_PACKETS;
+    let len = streams_place();
+    let a_packet = (ring.packet_size as usize).saturating_mul(ring.cpus as usize);
+    // More than can fit: the refusal says how much memory that would take.
+    let many = (len / a_packet.max(1)) as u32;
+    if many > packets {
+        match ask(many) {
+            Err(Refused::Memory(needed)) => {
+                let over = needed.saturating_sub(len).div_ceil(a_packet.max(1)) as u32;
+                packets = packets.max(many.saturating_sub(over));
+            }
+            other => return other,
         }
-        error.into()
-    })
+    }
+    ask(packets)
 }
 
-/// Runs a call on the session.
-fn with(call: impl FnOnce(&mut Open) -> Result<usize, Refusal>) -> i32 {
-    answer(match OPEN.claim() {
-        Some(mut claim) => match claim.get() {
-            Some(open) => call(open),
-            None => Err(Refusal::Invalid),
-        },
-        None => Err(Refusal::Busy),
-    })
+/// The states of all modes: whether one records, and whether there is a session.
+pub(crate) fn runs() -> Result<bool, Refusal> {
+    let states = Mode::ALL.map(|mode| SESSIONS.state(mode));
+    if states.iter().all(|state| *state == State::Idle) {
+        return Err(Refusal::Invalid);
+    }
+    Ok(states.contains(&State::Running))
 }
 
-/// The number of the session's channels, whether it is rolling, and whether it runs.
-pub(crate) fn state() -> Result<(u32, bool, bool), Refusal> {
-    let mut claim = OPEN.claim().ok_or(Refusal::Busy)?;
-    let open = claim.get().as_ref().ok_or(Refusal::Invalid)?;
-    let session = &open.session;
-    Ok((
-        session.channels().len(),
-        session.overflow() == Overflow::Overwrite,
-        session.is_running(),
-    ))
+/// Whether a full ring of the session reuses its oldest packet.
+pub(crate) fn is_rolling() -> Result<bool, Refusal> {
+    let stream = Kernel.stream(0, ChannelKind::Events);
+    let mut claim = stream
+        .ok_or(Refusal::Invalid)?
+        .claim()
+        .ok_or(Refusal::Busy)?;
+    let stream = claim.get().as_ref().ok_or(Refusal::Invalid)?;
+    Ok(stream.reader().overflow() == Overflow::Overwrite)
 }
 
 /// Copies what is new in a channel: a packet of its file, or a part of the metadata. Returns its
@@ -423,7 +453,12 @@ pub(crate) fn state() -> Result<(u32, bool, bool), Refusal> {
 /// # Safety
 /// `buffer` is null, or leads to `size` bytes that are the caller's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn kymo_read(channel: u32, buffer: *mut c_void, size: usize) -> i32 {
+pub unsafe extern "C" fn kymo_read(
+    mode: u32,
+    channel: u32,
+    buffer: *mut c_void,
+    size: usize,
+) -> i32 {
     let buffer: *mut u32 = buffer.cast();
     if buffer.is_null() || !buffer.is_aligned() {
         return Refusal::Fault.code();
@@ -431,60 +466,17 @@ pub unsafe extern "C" fn kymo_read(channel: u32, buffer: *mut c_void, size: usiz
     let words = size.min(isize::MAX as usize) / 4;
     // SAFETY: the caller's promise.
     let buffer = unsafe { core::slice::from_raw_parts_mut(buffer, words) };
-    with(|open| read(open, channel, buffer))
-}
-
-fn read(open: &mut Open, channel: u32, buffer: &mut [u32]) -> Result<usize, Refusal> {
-    let channels = open.session.channels();
-    let (cpu, kind) = match channels.get(channel).ok_or(Refusal::Invalid)? {
-        ChannelId::Metadata => return read_metadata(open, buffer),
-        ChannelId::Cpu(cpu, kind) => (cpu, kind),
-    };
-    // SAFETY: a session is open, and claimed.
-    let stream = unsafe { stream(&open.session, cpu, kind) }.ok_or(Refusal::Invalid)?;
-    let view = open.view();
-    let live = open.session.live();
-    let consumes = stream.reader().is_consumed_by(Consumer::Kernel);
-    let words = stream.read(
-        &live,
-        &open.events,
-        (view, Port::clock()),
-        open.record_words,
-        buffer,
-        |reader| {
-            if consumes {
-                reader.release(&live)
-            } else {
-                Ok(())
-            }
-        },
-    );
-    words.map(|words| 4 * words).map_err(|_| Refusal::Invalid)
-}
-
-fn read_metadata(open: &mut Open, buffer: &mut [u32]) -> Result<usize, Refusal> {
-    let live = open.session.live();
-    let region = Region::open(&live).map_err(|_| Refusal::Invalid)?;
-    let left = (region.header().metadata_len as usize).saturating_sub(open.metadata);
-    let words = left.div_ceil(4).min(buffer.len());
-    if words == 0 && left > 0 {
-        return Err(Refusal::Invalid);
-    }
-    let part = buffer.get_mut(..words).ok_or(Refusal::Invalid)?;
-    let from = region.header().metadata_offset + open.metadata as u64;
-    live.copy(from, part).map_err(|_| Refusal::Invalid)?;
-    let bytes = (4 * words).min(left);
-    open.metadata += bytes;
-    Ok(bytes)
+    answer(
+        SESSIONS
+            .read(mode, channel, Some(buffer))
+            .map_err(Refusal::from),
+    )
 }
 
 /// The least size of a buffer of `kymo_read`, in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_buffer_size() -> i32 {
-    with(|open| {
-        let words = Stream::buffer_words(open.packet_size as usize / 4, open.record_words);
-        Ok(4 * words)
-    })
+    answer(runs().map(|_| 4 * SESSIONS.buffer_words(PACKET_SIZE.load(Relaxed))))
 }
 
 /// Writes the name of the file of a channel, with a NUL; returns its length without it.
@@ -498,8 +490,7 @@ pub unsafe extern "C" fn kymo_channel_name(channel: u32, name: *mut u8, size: us
     }
     // SAFETY: the caller's promise.
     let name = unsafe { core::slice::from_raw_parts_mut(name, size.min(isize::MAX as usize)) };
-    let channels = CHANNELS.load(Relaxed).max(1);
-    answer(match ChannelSet::of_len(channels, false).get(channel) {
+    answer(match SESSIONS.channels().get(channel) {
         Some(id) => write_name(id, name).ok_or(Refusal::Invalid),
         None => Err(Refusal::Invalid),
     })
@@ -532,46 +523,28 @@ fn write_name(id: ChannelId, name: &mut [u8]) -> Option<usize> {
     Some(len)
 }
 
-/// Stops recording; what was recorded can still be read. Returns the number of channels.
+/// Ends a mode; what was recorded can still be read. Returns the number of channels.
 #[unsafe(no_mangle)]
-pub extern "C" fn kymo_stop() -> i32 {
-    with(|open| {
-        open.session.stop().map_err(|_| Refusal::Invalid)?;
-        Ok(open.session.channels().len() as usize)
-    })
+pub extern "C" fn kymo_stop(mode: u32) -> i32 {
+    let stopped = SESSIONS.stop(mode).map_err(Refusal::from);
+    answer(stopped.map(|channels| channels as usize))
 }
 
-/// Stops recording, if that was not done, and gives up what was recorded.
+/// Ends a mode, if that was not done, and gives up what was recorded with the last one.
 #[unsafe(no_mangle)]
-pub extern "C" fn kymo_finish() -> i32 {
-    answer(match OPEN.claim() {
-        Some(mut claim) => match claim.get().take() {
-            Some(open) => {
-                // It may have been stopped.
-                let _ = open.session.stop();
-                CHANNELS.store(0, Relaxed);
-                Ok(0)
-            }
-            None => Err(Refusal::Invalid),
-        },
-        None => Err(Refusal::Busy),
-    })
+pub extern "C" fn kymo_finish(mode: u32) -> i32 {
+    answer(SESSIONS.finish(mode).map(|_| 0).map_err(Refusal::from))
 }
 
 /// Records the names and states of what exists again, by the configuration's `dump_state`.
 #[unsafe(no_mangle)]
-pub extern "C" fn kymo_snapshot() -> i32 {
-    with(|open| {
-        open.session
-            .snapshot()
-            .map(|()| 0)
-            .map_err(|_| Refusal::Invalid)
-    })
+pub extern "C" fn kymo_snapshot(mode: u32) -> i32 {
+    answer(SESSIONS.snapshot(mode).map(|()| 0).map_err(Refusal::from))
 }
 
 /// `kymo_counts` of the header: what became of the session's events.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     retained: u64,
     read: u64,
@@ -603,50 +576,45 @@ pub unsafe extern "C" fn kymo_counts(counts: *mut Counts) -> i32 {
     if counts.is_null() || !counts.is_aligned() {
         return Refusal::Fault.code();
     }
-    with(|open| {
-        let mut all = Counts {
-            retained: 0,
-            read: 0,
-            overwritten: 0,
-            discarded: 0,
-        };
-        let live = open.session.live();
-        for cpu in 0..open.session.channels().cpus {
-            // SAFETY: a session is open, and claimed.
-            let stream = unsafe { stream(&open.session, cpu, ChannelKind::Events) };
-            let reader = stream.ok_or(Refusal::Invalid)?.reader();
-            let (retained, reused) = reader
-                .events(&live, open.view())
-                .map_err(|_| Refusal::Invalid)?;
-            let read = read_before(reader, reused);
-            let discarded = reader.discarded(&live).map_err(|_| Refusal::Invalid)?;
-            all.retained = all.retained.saturating_add(retained);
-            all.read = all.read.saturating_add(read);
-            all.overwritten = all.overwritten.saturating_add(reused - read);
-            all.discarded = all.discarded.saturating_add(discarded);
-        }
+    let counted = count();
+    if let Ok(all) = counted {
         // SAFETY: the caller's promise.
         unsafe { counts.write(all) };
-        Ok(0)
-    })
+    }
+    answer(counted.map(|_| 0))
 }
 
-/// Switches an event on or off.
+fn count() -> Result<Counts, Refusal> {
+    let view = if runs()? {
+        View::Live
+    } else {
+        View::PostMortem
+    };
+    let mut all = Counts::default();
+    let live = Kernel.memory().live();
+    for cpu in 0..SESSIONS.channels().cpus {
+        let stream = Kernel.stream(cpu, ChannelKind::Events);
+        let mut claim = stream
+            .ok_or(Refusal::Invalid)?
+            .claim()
+            .ok_or(Refusal::Busy)?;
+        let reader = claim.get().as_ref().ok_or(Refusal::Invalid)?.reader();
+        let (retained, reused) = reader.events(&live, view).map_err(|_| Refusal::Invalid)?;
+        let read = read_before(reader, reused);
+        let discarded = reader.discarded(&live).map_err(|_| Refusal::Invalid)?;
+        all.retained = all.retained.saturating_add(retained);
+        all.read = all.read.saturating_add(read);
+        all.overwritten = all.overwritten.saturating_add(reused - read);
+        all.discarded = all.discarded.saturating_add(discarded);
+    }
+    Ok(all)
+}
+
+/// Switches an event of a mode on or off.
 #[unsafe(no_mangle)]
-pub extern "C" fn kymo_switch(id: u32, on: bool) -> i32 {
-    with(|open| {
-        let event = open.events.declared().find(|event| event.id == id);
-        let event = event.ok_or(Refusal::Invalid)?;
-        let event = EventSchema {
-            id,
-            name: "",
-            doc: "",
-            channel: event.channel,
-            fields: &[],
-        };
-        let switched = open.session.switch(&event, on);
-        switched.map(|()| 0).map_err(|_| Refusal::Invalid)
-    })
+pub extern "C" fn kymo_switch(mode: u32, id: u32, on: bool) -> i32 {
+    let switched = SESSIONS.switch_each(mode, |event| event.id == id, on);
+    answer(switched.map(|_| 0).map_err(Refusal::from))
 }
 
 /// Bytes of memory that the last `kymo_start` needed which was refused for want of memory.

@@ -12,8 +12,10 @@ use crate::session::{CConfig, kymo_start};
 pub struct Event {
     /// The id.
     pub id: u16,
-    /// Whether it goes to the channel of names.
-    pub names: bool,
+    /// Bytes of its name.
+    pub name: u8,
+    /// The channel that it goes to.
+    pub channel: ChannelKind,
     /// Words of its longest record, header included.
     pub words: u16,
     /// Its shape, as a word.
@@ -27,21 +29,18 @@ impl Event {
     pub(crate) fn declared(&self) -> Declared {
         Declared {
             id: self.id.into(),
-            channel: if self.names {
-                ChannelKind::Names
-            } else {
-                ChannelKind::Events
-            },
+            name: self.name(),
+            channel: self.channel,
             shape: Shape::from_word(self.shape),
             words: self.words.into(),
         }
     }
 
-    /// Whether this is its name.
-    pub(crate) fn is(&self, name: &[u8]) -> bool {
-        let rest = self.text.as_bytes().strip_prefix(b"event {\n\tname = \"");
-        let rest = rest.and_then(|rest| rest.strip_prefix(name));
-        rest.is_some_and(|rest| rest.first() == Some(&b'"'))
+    /// Its name, which its declaration begins with.
+    pub(crate) fn name(&self) -> &'static str {
+        let begin = "event {\n\tname = \"".len();
+        let end = begin + usize::from(self.name);
+        self.text.get(begin..end).unwrap_or_default()
     }
 }
 
@@ -53,7 +52,8 @@ pub const PLACES: [usize; 3] = [96, 516, 1284];
 pub static VOCABULARY: &[Event] = &[
     Event {
         id: 1,
-        names: false,
+        name: 12,
+        channel: ChannelKind::Events,
         shape: 0xc,
         words: 4,
         text: r#"event {
@@ -73,7 +73,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 4,
-        names: false,
+        name: 12,
+        channel: ChannelKind::Events,
         shape: 0xc,
         words: 4,
         text: r#"event {
@@ -91,7 +92,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 71,
-        names: false,
+        name: 16,
+        channel: ChannelKind::Events,
         shape: 0xc,
         words: 5,
         text: r#"event {
@@ -109,7 +111,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 15,
-        names: false,
+        name: 11,
+        channel: ChannelKind::Events,
         shape: 0x0,
         words: 1,
         text: r#"event {
@@ -124,7 +127,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 16,
-        names: false,
+        name: 10,
+        channel: ChannelKind::Events,
         shape: 0x0,
         words: 1,
         text: r#"event {
@@ -139,7 +143,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 64,
-        names: false,
+        name: 13,
+        channel: ChannelKind::Events,
         shape: 0xe,
         words: 6,
         text: r#"event {
@@ -158,7 +163,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 65,
-        names: false,
+        name: 11,
+        channel: ChannelKind::Events,
         shape: 0x9,
         words: 5,
         text: r#"event {
@@ -176,7 +182,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 66,
-        names: false,
+        name: 14,
+        channel: ChannelKind::Events,
         shape: 0x4,
         words: 3,
         text: r#"event {
@@ -192,7 +199,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 67,
-        names: false,
+        name: 13,
+        channel: ChannelKind::Events,
         shape: 0x4,
         words: 3,
         text: r#"event {
@@ -208,7 +216,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 68,
-        names: false,
+        name: 12,
+        channel: ChannelKind::Events,
         shape: 0xc,
         words: 5,
         text: r#"event {
@@ -225,7 +234,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 69,
-        names: false,
+        name: 12,
+        channel: ChannelKind::Events,
         shape: 0x4,
         words: 3,
         text: r#"event {
@@ -241,7 +251,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 70,
-        names: false,
+        name: 16,
+        channel: ChannelKind::Events,
         shape: 0x10,
         words: 6,
         text: r#"event {
@@ -260,7 +271,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 72,
-        names: false,
+        name: 15,
+        channel: ChannelKind::Events,
         shape: 0x8,
         words: 4,
         text: r#"event {
@@ -277,7 +289,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 32,
-        names: true,
+        name: 11,
+        channel: ChannelKind::Names,
         shape: 0x10004,
         words: 20,
         text: r#"event {
@@ -294,7 +307,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 48,
-        names: true,
+        name: 12,
+        channel: ChannelKind::Names,
         shape: 0x10010,
         words: 23,
         text: r#"event {
@@ -315,7 +329,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 2,
-        names: false,
+        name: 17,
+        channel: ChannelKind::Events,
         shape: 0x4,
         words: 2,
         text: r#"event {
@@ -331,7 +346,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 3,
-        names: false,
+        name: 16,
+        channel: ChannelKind::Events,
         shape: 0x4,
         words: 2,
         text: r#"event {
@@ -347,7 +363,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 80,
-        names: false,
+        name: 9,
+        channel: ChannelKind::Events,
         shape: 0x14,
         words: 7,
         text: r#"event {
@@ -365,7 +382,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 35,
-        names: true,
+        name: 8,
+        channel: ChannelKind::Names,
         shape: 0x10004,
         words: 20,
         text: r#"event {
@@ -382,7 +400,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 5,
-        names: false,
+        name: 9,
+        channel: ChannelKind::Events,
         shape: 0xc,
         words: 4,
         text: r#"event {
@@ -399,7 +418,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 6,
-        names: false,
+        name: 8,
+        channel: ChannelKind::Events,
         shape: 0xc,
         words: 4,
         text: r#"event {
@@ -416,7 +436,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 36,
-        names: true,
+        name: 12,
+        channel: ChannelKind::Names,
         shape: 0x10004,
         words: 20,
         text: r#"event {
@@ -433,7 +454,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 7,
-        names: false,
+        name: 9,
+        channel: ChannelKind::Events,
         shape: 0xd,
         words: 5,
         text: r#"event {
@@ -451,7 +473,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 8,
-        names: false,
+        name: 13,
+        channel: ChannelKind::Events,
         shape: 0xa,
         words: 4,
         text: r#"event {
@@ -469,7 +492,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 9,
-        names: false,
+        name: 12,
+        channel: ChannelKind::Events,
         shape: 0x9,
         words: 4,
         text: r#"event {
@@ -486,7 +510,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 96,
-        names: false,
+        name: 11,
+        channel: ChannelKind::Events,
         shape: 0xd,
         words: 6,
         text: r#"event {
@@ -504,7 +529,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 34,
-        names: true,
+        name: 9,
+        channel: ChannelKind::Names,
         shape: 0x1000c,
         words: 22,
         text: r#"event {
@@ -522,7 +548,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 50,
-        names: true,
+        name: 10,
+        channel: ChannelKind::Names,
         shape: 0xd,
         words: 6,
         text: r#"event {
@@ -540,7 +567,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 10,
-        names: false,
+        name: 10,
+        channel: ChannelKind::Events,
         shape: 0x12,
         words: 6,
         text: r#"event {
@@ -559,7 +587,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 11,
-        names: false,
+        name: 13,
+        channel: ChannelKind::Events,
         shape: 0xc,
         words: 4,
         text: r#"event {
@@ -576,7 +605,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 12,
-        names: false,
+        name: 12,
+        channel: ChannelKind::Events,
         shape: 0xc,
         words: 4,
         text: r#"event {
@@ -593,7 +623,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 13,
-        names: false,
+        name: 8,
+        channel: ChannelKind::Events,
         shape: 0x11,
         words: 6,
         text: r#"event {
@@ -612,7 +643,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 14,
-        names: false,
+        name: 11,
+        channel: ChannelKind::Events,
         shape: 0x11,
         words: 6,
         text: r#"event {
@@ -631,7 +663,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 112,
-        names: false,
+        name: 10,
+        channel: ChannelKind::Events,
         shape: 0xc,
         words: 5,
         text: r#"event {
@@ -648,7 +681,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 113,
-        names: false,
+        name: 9,
+        channel: ChannelKind::Events,
         shape: 0xc,
         words: 5,
         text: r#"event {
@@ -665,7 +699,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 114,
-        names: false,
+        name: 10,
+        channel: ChannelKind::Events,
         shape: 0xc,
         words: 5,
         text: r#"event {
@@ -682,7 +717,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 115,
-        names: false,
+        name: 13,
+        channel: ChannelKind::Events,
         shape: 0xc,
         words: 5,
         text: r#"event {
@@ -699,7 +735,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 130,
-        names: false,
+        name: 18,
+        channel: ChannelKind::Events,
         shape: 0x10,
         words: 6,
         text: r#"event {
@@ -718,7 +755,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 131,
-        names: false,
+        name: 18,
+        channel: ChannelKind::Events,
         shape: 0xc,
         words: 5,
         text: r#"event {
@@ -736,7 +774,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 128,
-        names: false,
+        name: 18,
+        channel: ChannelKind::Events,
         shape: 0x10008,
         words: 21,
         text: r#"event {
@@ -754,7 +793,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 129,
-        names: false,
+        name: 12,
+        channel: ChannelKind::Events,
         shape: 0x8,
         words: 4,
         text: r#"event {
@@ -771,7 +811,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 33,
-        names: true,
+        name: 12,
+        channel: ChannelKind::Names,
         shape: 0x10004,
         words: 20,
         text: r#"event {
@@ -788,7 +829,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 49,
-        names: true,
+        name: 13,
+        channel: ChannelKind::Names,
         shape: 0x10008,
         words: 21,
         text: r#"event {
@@ -806,7 +848,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 20,
-        names: false,
+        name: 4,
+        channel: ChannelKind::Events,
         shape: 0xc,
         words: 4,
         text: r#"event {
@@ -823,7 +866,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 17,
-        names: false,
+        name: 10,
+        channel: ChannelKind::Events,
         shape: 0x4,
         words: 2,
         text: r#"event {
@@ -839,7 +883,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 18,
-        names: false,
+        name: 8,
+        channel: ChannelKind::Events,
         shape: 0x4,
         words: 2,
         text: r#"event {
@@ -855,7 +900,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 19,
-        names: false,
+        name: 7,
+        channel: ChannelKind::Events,
         shape: 0xc,
         words: 4,
         text: r#"event {
@@ -872,7 +918,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 37,
-        names: true,
+        name: 9,
+        channel: ChannelKind::Names,
         shape: 0x10004,
         words: 20,
         text: r#"event {
@@ -888,8 +935,53 @@ pub static VOCABULARY: &[Event] = &[
 "#,
     },
     Event {
+        id: 160,
+        name: 6,
+        channel: ChannelKind::Samples,
+        shape: 0x19001c,
+        words: 264,
+        text: r#"event {
+	name = "sample";
+	id = 160;
+	stream_id = 2;
+	fields := struct {
+		hex64_t _ip;
+		uint32_t _tid;
+		uint64_t _period;
+		uint32_t _missed;
+		enum : uint8_t { "User" = 0, "Kernel" = 1, "Idle" = 2 } _mode;
+		uint8_t _kernel_callers;
+		enum : uint8_t { "Absent" = 0, "Complete" = 1, "Cut" = 2, "Misaligned" = 3, "Unmapped" = 4, "NotRising" = 5, "NotCode" = 6 } _kernel_end;
+		enum : uint8_t { "Absent" = 0, "Complete" = 1, "Cut" = 2, "Misaligned" = 3, "Unmapped" = 4, "NotRising" = 5, "NotCode" = 6 } _user_end;
+		length_t __callchain_length; flag_t __callchain_cut; hex64_t _callchain[__callchain_length];
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 162,
+        name: 8,
+        channel: ChannelKind::Names,
+        shape: 0xd,
+        words: 6,
+        text: r#"event {
+	name = "sampling";
+	id = 162;
+	stream_id = 1;
+	fields := struct {
+		uint64_t _period;
+		uint32_t _depth;
+		enum : uint8_t { "Timer" = 0, "Nmi" = 1, "Ipi" = 2, "ThreadTime" = 3, "Cycles" = 4, "Instructions" = 5 } _driver;
+	};
+};
+
+"#,
+    },
+    Event {
         id: 144,
-        names: true,
+        name: 15,
+        channel: ChannelKind::Names,
         shape: 0x10,
         words: 6,
         text: r#"event {
@@ -907,7 +999,8 @@ pub static VOCABULARY: &[Event] = &[
     },
     Event {
         id: 145,
-        names: true,
+        name: 16,
+        channel: ChannelKind::Names,
         shape: 0x38,
         words: 16,
         text: r#"event {
@@ -934,14 +1027,17 @@ pub static VOCABULARY: &[Event] = &[
 ///
 /// # Safety
 /// As there.
-#[unsafe(export_name = "kymo_start_for_header_1bcd74ef")]
-pub unsafe extern "C" fn start(config: *const CConfig) -> i32 {
+#[unsafe(export_name = "kymo_start_for_header_7fa3f7dc")]
+pub unsafe extern "C" fn start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.
-    unsafe { kymo_start(config) }
+    unsafe { kymo_start(mode, config) }
 }
 
 /// What whoever writes the trace inserts where a clock stepped back, in each channel.
-pub const CLOCK_STEPS: &str = r#"event {
+pub const CLOCK_STEPS: &[(ChannelKind, &str)] = &[
+    (
+        ChannelKind::Events,
+        r#"event {
 	name = "kymo_clock_step";
 	id = 146;
 	stream_id = 0;
@@ -950,7 +1046,11 @@ pub const CLOCK_STEPS: &str = r#"event {
 	};
 };
 
-event {
+"#,
+    ),
+    (
+        ChannelKind::Names,
+        r#"event {
 	name = "kymo_clock_step";
 	id = 146;
 	stream_id = 1;
@@ -959,4 +1059,19 @@ event {
 	};
 };
 
-"#;
+"#,
+    ),
+    (
+        ChannelKind::Samples,
+        r#"event {
+	name = "kymo_clock_step";
+	id = 146;
+	stream_id = 2;
+	fields := struct {
+		uint64_t _ticks;
+	};
+};
+
+"#,
+    ),
+];

@@ -438,7 +438,7 @@ const MISTAKES: [(&str, &str); 10] = [
     ("trace_sensor(\"one\")", "int"),
     ("trace_sensor()", "few arguments"),
     ("KYMO_TRACE(trace_sensor(&config))", "int"),
-    ("kymo_start(1)", "pointer"),
+    ("kymo_start(KYMO_TRACE, 1)", "pointer"),
     ("kymo_no_such_event(1)", "kymo_no_such_event"),
 ];
 

@@ -171,7 +171,7 @@ impl Seen {
 fn comes_with(modes: &[Mode], name: &str) -> bool {
     let mut others = modes.iter().filter(|mode| **mode != Mode::Trace);
     let event = ALL.events().iter().find(|event| event.name == name);
-    event.is_some_and(|event| others.any(|mode| mode.records(event)))
+    event.is_some_and(|event| others.any(|mode| mode.records(event.channel, event.id)))
 }
 
 /// Whether the event was not asked for. Kernels always record the names and states in the `names_`

@@ -122,7 +122,10 @@ pub mod wire;
 pub use channel::{ChannelId, ChannelKind, ChannelSet};
 pub use event::{Sequence, Text, Vocabulary};
 pub use history::{Counts, Entry, History};
-pub use recorder::{Context, Diagnostics, Mode, Recorder, Refused, Remains, Started, State, flags};
+pub use recorder::{
+    Context, Contexts, Diagnostics, Fixed, Ground, Mode, Recorder, Refused, Remains, Sessions,
+    Started, State, flags,
+};
 pub use ring::config::{Config, Error};
 pub use ring::layout::{Clock, Consumer, Overflow};
 pub use ring::name_epoch::NameEpoch;

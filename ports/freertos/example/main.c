@@ -134,7 +134,7 @@ static void first(void *argument) {
     vTaskResume(task);
     for (TickType_t woken = xTaskGetTickCount(); counts.ended < 4;)
         xTaskDelayUntil(&woken, 10);
-    kymo_stop();
+    kymo_stop(KYMO_TRACE);
     print_count(counts.ticks, "ticks");
     print_count(counts.interrupts, "interrupts");
     print_count(counts.sent, "sent");
@@ -152,7 +152,7 @@ static void first(void *argument) {
 
 int main(void) {
     static const struct kymo_config config = {.seed = 1};
-    int32_t channels = kymo_start(&config);
+    int32_t channels = kymo_start(KYMO_TRACE, &config);
     configASSERT(channels > 0);
     kymo_irq_name(3, "software", KYMO_TO_NUL);
     kymo_irq_name(7, "tick", KYMO_TO_NUL);

@@ -130,7 +130,7 @@ int main(void) {
     for (unsigned number = 0; number < ROUNDS; number++)
         round(number);
     ends_all();
-    kymo_stop();
+    kymo_stop(KYMO_TRACE);
     printk("thread cycles switches wakeups\n");
     print(&main_thread);
     print(&idle);

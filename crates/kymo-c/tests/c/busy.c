@@ -22,13 +22,13 @@ static void dump_state(void) {
         return;
     config.packet_size = 4096;
     for (int times = 0; times < 3; times++) {
-        expect("kymo_stop", kymo_stop(), -KYMO_EBUSY);
-        expect("kymo_finish", kymo_finish(), -KYMO_EBUSY);
-        expect("kymo_start", kymo_start(&config), -KYMO_EINPROGRESS);
-        expect("kymo_snapshot", kymo_snapshot(), -KYMO_EBUSY);
-        expect("kymo_read", kymo_read(0, &word, sizeof word), -KYMO_EBUSY);
+        expect("kymo_stop", kymo_stop(KYMO_TRACE), -KYMO_EBUSY);
+        expect("kymo_finish", kymo_finish(KYMO_TRACE), -KYMO_EBUSY);
+        expect("kymo_start", kymo_start(KYMO_TRACE, &config), -KYMO_EINPROGRESS);
+        expect("kymo_snapshot", kymo_snapshot(KYMO_TRACE), -KYMO_EBUSY);
+        expect("kymo_read", kymo_read(KYMO_TRACE, 0, &word, sizeof word), -KYMO_EBUSY);
         expect("kymo_counts", kymo_counts(&counts), -KYMO_EBUSY);
-        expect("kymo_switch", kymo_switch(KYMO_ID_SCHED_SWITCH, false), -KYMO_EBUSY);
+        expect("kymo_switch", kymo_switch(KYMO_TRACE, KYMO_ID_SCHED_SWITCH, false), -KYMO_EBUSY);
     }
 }
 
@@ -36,13 +36,13 @@ int main(void) {
     struct kymo_config config = {0};
     struct kymo_counts counts = {0};
     config.dump_state = dump_state;
-    expect("kymo_start", kymo_start(&config), 3);
+    expect("kymo_start", kymo_start(KYMO_TRACE, &config), 3);
     kymo_thread_yield(1);
-    expect("kymo_snapshot", kymo_snapshot(), 0);
+    expect("kymo_snapshot", kymo_snapshot(KYMO_TRACE), 0);
     kymo_thread_yield(2);
     expect("kymo_counts", kymo_counts(&counts), 0);
     expect("events", (int)counts.retained, 2);
-    expect("kymo_stop", kymo_stop(), 3);
-    expect("kymo_finish", kymo_finish(), 0);
+    expect("kymo_stop", kymo_stop(KYMO_TRACE), 3);
+    expect("kymo_finish", kymo_finish(KYMO_TRACE), 0);
     return wrong || dumps != 2;
 }

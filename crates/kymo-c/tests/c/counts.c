@@ -19,7 +19,7 @@ static int has_name(const char *name, uint32_t bytes) {
 static int read_events(void) {
     static uint32_t buffer[256];
     int32_t bytes;
-    while ((bytes = kymo_read(2, buffer, sizeof buffer)) > 0)
+    while ((bytes = kymo_read(KYMO_TRACE, 2, buffer, sizeof buffer)) > 0)
         ;
     return bytes;
 }
@@ -34,7 +34,7 @@ int main(void) {
     const uint64_t all = 20000;
 
     /* Full rings drop what comes: nothing is overwritten. */
-    if (kymo_start(&config) != 3)
+    if (kymo_start(KYMO_TRACE, &config) != 3)
         return 1;
     for (uint64_t n = 0; n < all; n++)
         kymo_irq_handler_entry(1);
@@ -61,24 +61,24 @@ int main(void) {
         return 3;
     /* A name of 64 bytes that end with a character has all of them. */
     kymo_thread_name(6, name + 1, KYMO_TO_NUL);
-    if (!has_name(name + 1, 64) || kymo_finish() != 0)
+    if (!has_name(name + 1, 64) || kymo_finish(KYMO_TRACE) != 0)
         return 4;
 
     /* A flight recorder overwrites: nothing is discarded. */
     config.flags = KYMO_ROLLING;
-    if (kymo_start(&config) != 3)
+    if (kymo_start(KYMO_TRACE, &config) != 3)
         return 5;
     for (uint64_t n = 0; n < all; n++)
         kymo_irq_handler_entry(1);
     if (kymo_counts(&counts) != 0 || counts.overwritten == 0 || counts.discarded != 0 ||
         counts.read != 0 || counts.retained == 0 || counts.retained + counts.overwritten != all)
         return 6;
-    if (kymo_finish() != 0)
+    if (kymo_finish(KYMO_TRACE) != 0)
         return 7;
 
     /* Of what it overwrites, some was read: at the beginning, and again later. */
     const uint64_t early = 40;
-    if (kymo_start(&config) != 3)
+    if (kymo_start(KYMO_TRACE, &config) != 3)
         return 10;
     for (uint64_t n = 0; n < early; n++)
         kymo_irq_handler_entry(1);
@@ -99,5 +99,5 @@ int main(void) {
         counts.overwritten <= skipped ||
         counts.retained + counts.read + counts.overwritten != early + 2 * all)
         return 14;
-    return kymo_finish() == 0 ? 0 : 15;
+    return kymo_finish(KYMO_TRACE) == 0 ? 0 : 15;
 }

@@ -12,7 +12,7 @@ int main(void) {
     config.packet_size = 256;
     config.cpus = CPUS;
     config.synchronize = synchronize;
-    int32_t started = kymo_start(&config);
+    int32_t started = kymo_start(KYMO_TRACE, &config);
     printf("%d %zu\n", (int)started, kymo_memory_needed());
-    return started > 0 && kymo_finish() != 0;
+    return started > 0 && kymo_finish(KYMO_TRACE) != 0;
 }

@@ -99,9 +99,9 @@ int main(int argc, char **argv) {
     options.output = "full";
     fail_at = 2;
     CHECK(kymo_perf_record(&perf, &config, &options) == -28);
-    CHECK(priority == 5 && kymo_stop() == -KYMO_EINVAL);
+    CHECK(priority == 5 && kymo_stop(KYMO_TRACE) == -KYMO_EINVAL);
     CHECK(kymo_perf_gather(&perf, "nothing") == -KYMO_EINVAL);
-    CHECK(kymo_start(&rolling) > 0);
+    CHECK(kymo_start(KYMO_TRACE, &rolling) > 0);
     CHECK(kymo_perf_record(&perf, &config, &options) == -KYMO_EINPROGRESS);
 
     /* That session is gathered; it goes on until there is a folder. */
@@ -109,15 +109,15 @@ int main(int argc, char **argv) {
     CHECK(kymo_perf_gather(&perf, "no/folder") < 0);
     sleep_us(0, 10);
     CHECK(kymo_perf_gather(&perf, "gathered") == 0);
-    CHECK(kymo_finish() == -KYMO_EINVAL);
+    CHECK(kymo_finish(KYMO_TRACE) == -KYMO_EINVAL);
 
     /* A session whose data could not be kept is stopped, and can be gathered again. */
-    CHECK(kymo_start(&rolling) > 0);
+    CHECK(kymo_start(KYMO_TRACE, &rolling) > 0);
     fail_at = 2;
     CHECK(kymo_perf_gather(&perf, "again") == -28);
-    CHECK(kymo_stop() == -KYMO_EINVAL);
+    CHECK(kymo_stop(KYMO_TRACE) == -KYMO_EINVAL);
     CHECK(kymo_perf_gather(&perf, "again") == 0);
-    CHECK(kymo_finish() == -KYMO_EINVAL);
+    CHECK(kymo_finish(KYMO_TRACE) == -KYMO_EINVAL);
 
     /* Until the subject has ended. */
     options.duration_ms = 0;

@@ -59,8 +59,8 @@ static int refuses(struct kymo_config config) {
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         config.own = tables[i].events;
         config.own_count = 2;
-        if (kymo_start(&config) != -tables[i].error) {
-            fprintf(stderr, "table %d: %d\n", (int)i, (int)kymo_start(&config));
+        if (kymo_start(KYMO_TRACE, &config) != -tables[i].error) {
+            fprintf(stderr, "table %d: %d\n", (int)i, (int)kymo_start(KYMO_TRACE, &config));
             return 1;
         }
     }
@@ -76,7 +76,7 @@ static int drain(const char *folder, int32_t channels) {
         FILE *file = fopen(path, "ab");
         CHECK(file != NULL);
         int32_t bytes;
-        while ((bytes = kymo_read((uint32_t)channel, buffer, sizeof buffer)) > 0)
+        while ((bytes = kymo_read(KYMO_TRACE, (uint32_t)channel, buffer, sizeof buffer)) > 0)
             CHECK(fwrite(buffer, 1, (size_t)bytes, file) == (size_t)bytes);
         CHECK(bytes == 0 && fclose(file) == 0);
     }
@@ -108,58 +108,58 @@ int main(int argc, char **argv) {
 
     /* Before the start, calls are out of order, and events are off. */
     uint32_t word[256];
-    CHECK(kymo_stop() == -KYMO_EINVAL && kymo_finish() == -KYMO_EINVAL);
-    CHECK(kymo_read(0, word, sizeof word) == -KYMO_EINVAL);
-    CHECK(kymo_buffer_size() == -KYMO_EINVAL && kymo_snapshot() == -KYMO_EINVAL);
-    CHECK(kymo_switch(1, false) == -KYMO_EINVAL);
+    CHECK(kymo_stop(KYMO_TRACE) == -KYMO_EINVAL && kymo_finish(KYMO_TRACE) == -KYMO_EINVAL);
+    CHECK(kymo_read(KYMO_TRACE, 0, word, sizeof word) == -KYMO_EINVAL);
+    CHECK(kymo_buffer_size() == -KYMO_EINVAL && kymo_snapshot(KYMO_TRACE) == -KYMO_EINVAL);
+    CHECK(kymo_switch(KYMO_TRACE, 1, false) == -KYMO_EINVAL);
     kymo_sched_enter();
     trace_watchdog();
     CHECK(now == 1000);
 
     /* What cannot be started; each by its first error. */
-    CHECK(kymo_start(NULL) == -KYMO_EFAULT);
+    CHECK(kymo_start(KYMO_TRACE, NULL) == -KYMO_EFAULT);
     config.own_count = 1;
     config.flags = 4;
-    CHECK(kymo_start(&config) == -KYMO_EFAULT);
+    CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EFAULT);
     config.own_count = 0;
-    CHECK(kymo_start(&config) == -KYMO_EINVAL);
+    CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EINVAL);
     config.flags = 0;
-    CHECK(kymo_start(&config) == -KYMO_EINVAL); /* two CPUs, and no synchronize */
+    CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EINVAL); /* two CPUs, and no synchronize */
     config.synchronize = synchronize;
-    CHECK(kymo_start(&config) == -KYMO_EAGAIN); /* no frequency */
+    CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EAGAIN); /* no frequency */
     frequency = 1000000000;
     CHECK(refuses(config) == 0);
     static const uint16_t unknown[] = {1, 999};
     config.events = unknown;
     config.events_count = 2;
-    CHECK(kymo_start(&config) == -KYMO_EINVAL);
+    CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EINVAL);
     config.events = NULL;
     config.events_count = 0;
     config.cpus = 3;
-    CHECK(kymo_start(&config) == -KYMO_EINVAL);
+    CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EINVAL);
     config.cpus = 0;
     config.packet_size = 1000;
-    CHECK(kymo_start(&config) == -KYMO_EINVAL);
+    CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EINVAL);
     config.packet_size = 0;
     config.packets = 100000;
-    CHECK(kymo_start(&config) == -KYMO_ENOMEM);
+    CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_ENOMEM);
     CHECK(kymo_memory_needed() > 2 * 100000 * 1024u && kymo_memory_needed() < 210000 * 1024u);
 
     /* The macro's size is enough for what it says, and all of the memory is used without it. */
     config.packets = 32;
     config.names_packets = 8;
     KYMO_OWN(config, my_events);
-    CHECK(kymo_start(&config) == 5);
-    CHECK(kymo_finish() == 0 && kymo_finish() == -KYMO_EINVAL);
+    CHECK(kymo_start(KYMO_TRACE, &config) == 5);
+    CHECK(kymo_finish(KYMO_TRACE) == 0 && kymo_finish(KYMO_TRACE) == -KYMO_EINVAL);
     config.packets = 0;
     config.names_packets = 0;
-    CHECK(kymo_start(&config) == 5 && dumps == 2);
-    CHECK(kymo_start(&config) == -KYMO_EINPROGRESS);
+    CHECK(kymo_start(KYMO_TRACE, &config) == 5 && dumps == 2);
+    CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EINPROGRESS);
 
-    CHECK(kymo_read(0, NULL, 4) == -KYMO_EFAULT);
-    CHECK(kymo_read(0, (char *)word + 1, 8) == -KYMO_EFAULT);
-    CHECK(kymo_read(5, word, sizeof word) == -KYMO_EINVAL);
-    CHECK(kymo_read(1, word, 16) == -KYMO_EINVAL);
+    CHECK(kymo_read(KYMO_TRACE, 0, NULL, 4) == -KYMO_EFAULT);
+    CHECK(kymo_read(KYMO_TRACE, 0, (char *)word + 1, 8) == -KYMO_EFAULT);
+    CHECK(kymo_read(KYMO_TRACE, 5, word, sizeof word) == -KYMO_EINVAL);
+    CHECK(kymo_read(KYMO_TRACE, 1, word, 16) == -KYMO_EINVAL);
     char name[16];
     CHECK(kymo_channel_name(3, NULL, 16) == -KYMO_EFAULT);
     CHECK(kymo_channel_name(5, name, 16) == -KYMO_EINVAL);
@@ -178,21 +178,21 @@ int main(int argc, char **argv) {
     this_cpu = 0;
     CHECK(drain(argv[1], 5) == 0);
 
-    CHECK(kymo_switch(999, false) == -KYMO_EINVAL);
-    CHECK(kymo_switch(KYMO_ID_SCHED_ENTER, false) == 0 && kymo_switch(1001, false) == 0);
+    CHECK(kymo_switch(KYMO_TRACE, 999, false) == -KYMO_EINVAL);
+    CHECK(kymo_switch(KYMO_TRACE, KYMO_ID_SCHED_ENTER, false) == 0 && kymo_switch(KYMO_TRACE, 1001, false) == 0);
     uint64_t before = now;
     kymo_sched_enter();
     trace_rare_watchdog();
     CHECK(now == before);
-    CHECK(kymo_switch(KYMO_ID_SCHED_ENTER, true) == 0);
+    CHECK(kymo_switch(KYMO_TRACE, KYMO_ID_SCHED_ENTER, true) == 0);
     kymo_sched_enter();
     CHECK(now == before + 1);
-    CHECK(kymo_snapshot() == 0 && dumps == 3);
-    CHECK(kymo_stop() == 5 && kymo_stop() == -KYMO_EINVAL);
-    CHECK(kymo_snapshot() == -KYMO_EINVAL && kymo_switch(1, true) == -KYMO_EINVAL);
-    CHECK(kymo_start(&config) == -KYMO_EINPROGRESS);
+    CHECK(kymo_snapshot(KYMO_TRACE) == 0 && dumps == 3);
+    CHECK(kymo_stop(KYMO_TRACE) == 5 && kymo_stop(KYMO_TRACE) == -KYMO_EINVAL);
+    CHECK(kymo_snapshot(KYMO_TRACE) == -KYMO_EINVAL && kymo_switch(KYMO_TRACE, 1, true) == -KYMO_EINVAL);
+    CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EINPROGRESS);
     CHECK(drain(argv[1], 5) == 0);
-    CHECK(kymo_finish() == 0);
+    CHECK(kymo_finish(KYMO_TRACE) == 0);
     CHECK(masked == 0 && unmasked_clock == 0);
     return 0;
 }

@@ -9,14 +9,14 @@ int main(void) {
     struct kymo_config config = {0};
     config.packet_size = 256;
     /* All events are too many. */
-    if (kymo_start(&config) != -KYMO_ENOMEM || kymo_memory_needed() <= 16384)
+    if (kymo_start(KYMO_TRACE, &config) != -KYMO_ENOMEM || kymo_memory_needed() <= 16384)
         return 1;
     config.events = events;
     config.events_count = sizeof events / sizeof events[0];
-    if (kymo_start(&config) != 3)
+    if (kymo_start(KYMO_TRACE, &config) != 3)
         return 2;
     uint64_t before = now;
     kymo_irq_handler_entry(1);
     kymo_sched_enter(); /* not asked for */
-    return now == before + 1 && kymo_finish() == 0 ? 0 : 3;
+    return now == before + 1 && kymo_finish(KYMO_TRACE) == 0 ? 0 : 3;
 }

@@ -8,6 +8,7 @@ use kymo::ChannelKind;
 use kymo::counter::Counters;
 use kymo::ctf::tsdl;
 use kymo::event::{Declared, Event, EventSchema, FieldType, Vocabulary};
+use kymo::platform::Exclusive;
 use kymo::ring::layout::{CHANNEL_KINDS, CONTROL_SIZE, control_offset};
 use kymo::ring::local::switch_place;
 use kymo::vocabulary::{ALL, ClockStep, NAME_BYTES, TYPES};
@@ -17,13 +18,14 @@ mod error;
 
 const TEMPLATE: &str = include_str!("../../header/kymo.in.h");
 
-/// The files that declare the events of the mode `trace`.
-const SOURCES: [&str; 9] = [
+/// The files that declare the events of kernels in C.
+const SOURCES: [&str; 10] = [
     include_str!("../../../kymo/src/vocabulary/ipc.rs"),
     include_str!("../../../kymo/src/vocabulary/irq.rs"),
     include_str!("../../../kymo/src/vocabulary/lock.rs"),
     include_str!("../../../kymo/src/vocabulary/memory.rs"),
     include_str!("../../../kymo/src/vocabulary/process.rs"),
+    include_str!("../../../kymo/src/vocabulary/sample.rs"),
     include_str!("../../../kymo/src/vocabulary/sched.rs"),
     include_str!("../../../kymo/src/vocabulary/session.rs"),
     include_str!("../../../kymo/src/vocabulary/syscall.rs"),
@@ -71,18 +73,22 @@ const OWN_BYTES: usize = 4096;
 /// As many words of their sizes.
 const OWN_EVENTS: usize = 64;
 
-/// The events that a kernel in C may record, and the library's diagnostics.
+/// What the library does not record for a kernel in C yet.
+const NOT_YET: [&str; 2] = ["event_stack", "stack_copy"];
+
+/// The events that a kernel in C may record, and those that the library records.
 fn events() -> Vec<&'static EventSchema> {
     let is_known = |event: &&EventSchema| rust_name(event.name).is_some();
-    ALL.events().iter().copied().filter(is_known).collect()
+    let is_there = |event: &&EventSchema| is_known(event) && !NOT_YET.contains(&event.name);
+    ALL.events().iter().copied().filter(is_there).collect()
 }
 
-/// Those that have a function in C.
+/// Those that have a function in C: all but those that the library records.
 fn functions() -> Vec<&'static EventSchema> {
-    let is_librarys = |event: &&EventSchema| event.name.starts_with("kymo_");
+    let is_librarys = |name: &str| name.starts_with("kymo_") || name.starts_with("sampl");
     events()
         .into_iter()
-        .filter(|event| !is_librarys(event))
+        .filter(|event| !is_librarys(event.name))
         .collect()
 }
 
@@ -197,7 +203,7 @@ pub fn metadata() -> String {
             absolute: false,
         },
         hosted: false,
-        samples: false,
+        samples: true,
         counters: Counters::NONE,
     };
     let vocabulary: &'static Vocabulary = Box::leak(Box::new(Vocabulary::new(Vec::leak(events()))));
@@ -447,7 +453,8 @@ pub fn header() -> String {
         write_function(&mut declared, event);
     }
     // On 64-bit processors a stream is larger than on others: the macro gives what is enough.
-    let per_cpu = CHANNEL_KINDS * CONTROL_SIZE + 2 * size_of::<Option<kymo::ctf::stream::Stream>>();
+    let stream = size_of::<Exclusive<Option<kymo::ctf::stream::Stream>>>();
+    let per_cpu = CHANNEL_KINDS * (CONTROL_SIZE + stream);
     let on = |kind, id| switch_place(kind, id).0;
     let more = |kind| on(kind, 32) - 4;
     let parts = [
@@ -508,41 +515,44 @@ pub fn table() -> String {
     for event in events() {
         let Declared {
             id,
+            name,
             channel,
             shape,
             words,
         } = event.into();
         writeln!(
             out,
-            "    Event {{\n        id: {id},\n        names: {},\n        shape: {:#x},\n        \
+            "    Event {{\n        id: {id},\n        name: {},\n        \
+             channel: ChannelKind::{channel:?},\n        shape: {:#x},\n        \
              words: {words},\n        text: r#\"{}\"#,\n    }},",
-            channel == ChannelKind::Names,
+            name.len(),
             shape.to_word(),
             declaration(event)
         )
         .unwrap();
     }
-    let steps: String = [ChannelKind::Events, ChannelKind::Names]
+    let steps: String = ChannelKind::ALL
         .map(|channel| {
-            declaration(&EventSchema {
+            let text = declaration(&EventSchema {
                 channel,
                 ..ClockStep::SCHEMA
-            })
+            });
+            format!("    (\n        ChannelKind::{channel:?},\n        r#\"{text}\"#,\n    ),\n")
         })
         .concat();
     write!(
         out,
         "];\n\n/// [`kymo_start`], by the name that this header has for it: with another one nothing\n/// links.\n///\n/// # Safety\n/// As there.\n\
          #[unsafe(export_name = \"{}\")]\n\
-         pub unsafe extern \"C\" fn start(config: *const CConfig) -> i32 {{\n    \
-         // SAFETY: the caller's promise.\n    unsafe {{ kymo_start(config) }}\n}}\n\n",
+         pub unsafe extern \"C\" fn start(mode: u32, config: *const CConfig) -> i32 {{\n    \
+         // SAFETY: the caller's promise.\n    unsafe {{ kymo_start(mode, config) }}\n}}\n\n",
         start()
     )
     .unwrap();
     write!(
         out,
         "/// What whoever writes the trace inserts where a clock stepped back, in each \
-         channel.\npub const CLOCK_STEPS: &str = r#\"{steps}\"#;\n"
+         channel.\npub const CLOCK_STEPS: &[(ChannelKind, &str)] = &[\n{steps}];\n"
     )
     .unwrap();
     out
@@ -569,8 +579,10 @@ use crate::session::{CConfig, kymo_start};
 pub struct Event {
     /// The id.
     pub id: u16,
-    /// Whether it goes to the channel of names.
-    pub names: bool,
+    /// Bytes of its name.
+    pub name: u8,
+    /// The channel that it goes to.
+    pub channel: ChannelKind,
     /// Words of its longest record, header included.
     pub words: u16,
     /// Its shape, as a word.
@@ -584,21 +596,18 @@ impl Event {
     pub(crate) fn declared(&self) -> Declared {
         Declared {
             id: self.id.into(),
-            channel: if self.names {
-                ChannelKind::Names
-            } else {
-                ChannelKind::Events
-            },
+            name: self.name(),
+            channel: self.channel,
             shape: Shape::from_word(self.shape),
             words: self.words.into(),
         }
     }
 
-    /// Whether this is its name.
-    pub(crate) fn is(&self, name: &[u8]) -> bool {
-        let rest = self.text.as_bytes().strip_prefix(b"event {\n\tname = \"");
-        let rest = rest.and_then(|rest| rest.strip_prefix(name));
-        rest.is_some_and(|rest| rest.first() == Some(&b'"'))
+    /// Its name, which its declaration begins with.
+    pub(crate) fn name(&self) -> &'static str {
+        let begin = "event {\n\tname = \"".len();
+        let end = begin + usize::from(self.name);
+        self.text.get(begin..end).unwrap_or_default()
     }
 }
 

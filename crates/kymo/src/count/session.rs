@@ -3,7 +3,7 @@
 //! [`Counting`] holds what is asked for. Each CPU notices a change when the kernel calls
 //! [`Tracer::count`] there, and takes up the group or gives it up.
 
-use core::fmt::Write;
+use core::fmt::{self, Write};
 
 use super::cpu::Cpu;
 use super::event::EventSpec;
@@ -24,6 +24,12 @@ pub struct Counting {
     /// How often counting began or ended: odd while there is something to count.
     changes: AtomicU32,
     named: NameEpoch,
+}
+
+impl fmt::Debug for Counting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counting").finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,8 @@ use crate::ctf::tsdl;
 pub struct Declared {
     /// The id.
     pub id: u32,
+    /// The name.
+    pub name: &'static str,
     /// The channel it is written to.
     pub channel: ChannelKind,
     /// The size of its payload.
@@ -36,10 +38,21 @@ impl From<&EventSchema> for Declared {
     fn from(event: &EventSchema) -> Declared {
         Declared {
             id: event.id,
+            name: event.name,
             channel: event.channel,
             shape: event.shape(),
             words: event.header_words() + event.max_payload_words(),
         }
+    }
+}
+
+impl<D: Declarations> Declarations for &D {
+    fn declared(&self) -> impl Iterator<Item = Declared> {
+        D::declared(self)
+    }
+
+    fn write_metadata(&self, session: &tsdl::Session, out: &mut impl fmt::Write) -> fmt::Result {
+        D::write_metadata(self, session, out)
     }
 }
 

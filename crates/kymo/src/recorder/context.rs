@@ -1,8 +1,9 @@
 //! What events record besides themselves.
 
-use super::{Mode, Recorder, Refused, State};
+use super::{Ground, Mode, Open, Refused, Sessions, State};
 use crate::channel::ChannelKind;
-use crate::event::{Event, EventSchema, name_fits};
+use crate::count::Counting;
+use crate::event::{Declarations, Declared, Event, name_fits};
 use crate::platform::{Call, Platform};
 use crate::ring::layout::MAX_IDS;
 use crate::session::Session;
@@ -26,14 +27,50 @@ impl Context {
     };
 }
 
-impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
-    /// What an event records besides itself, for [`Platform::context`].
+/// What events record besides themselves, and what is counted.
+#[derive(Debug)]
+pub struct Contexts {
+    /// Events that record who called their tracepoints.
+    stacks: Ids,
+    /// Events that record what their CPU has counted.
+    counts: Ids,
+    /// What the mode `count` counts.
+    pub(super) counting: Counting,
+}
+
+impl Contexts {
+    /// Nothing.
+    #[allow(clippy::new_without_default)] // It is for statics.
+    pub const fn new() -> Contexts {
+        Contexts {
+            stacks: Ids::new(),
+            counts: Ids::new(),
+            counting: Counting::new(),
+        }
+    }
+
+    /// A session begins.
+    pub(super) fn open(&self) {
+        self.stacks.clear();
+        self.counts.clear();
+        self.counting.open();
+    }
+
     #[inline]
-    pub fn context(&self, event: u32) -> Context {
+    fn of(&self, event: u32) -> Context {
         Context {
             stack: self.stacks.has(event),
             counts: self.counts.has(event),
         }
+    }
+}
+
+impl<P: Platform, G: Ground> Sessions<P, G> {
+    /// What an event records besides itself, for [`Platform::context`].
+    #[inline]
+    pub fn context(&self, event: u32) -> Context {
+        let contexts = self.ground.contexts();
+        contexts.map_or(Context::NONE, |contexts| contexts.of(event))
     }
 
     /// Has the events whose name is `name` (as for [`switch`](Self::switch)) record who called
@@ -48,12 +85,14 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         if self.state(mode) != State::Running {
             return Err(Refused::Invalid);
         }
+        let contexts = self.ground.contexts().ok_or(Refused::NotBuilt)?;
         let mut claim = self.session.claim().ok_or(Refused::Busy)?;
-        let session = claim.get().as_ref().ok_or(Refused::Invalid)?;
-        if !session.channels().samples || self.vocabulary.event(EventStack::ID).is_none() {
+        let open = claim.get().as_ref().ok_or(Refused::Invalid)?;
+        let mut events = open.events.declared();
+        if !open.session.channels().samples || !events.any(|event| event.id == EventStack::ID) {
             return Err(Refused::Invalid);
         }
-        self.set_contexts(session, &self.stacks, name, on)
+        set_contexts(open, contexts, &contexts.stacks, name, on)
     }
 
     /// Has the events whose name is `name` (as for [`switch`](Self::switch)) record what their CPU
@@ -68,45 +107,55 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         if mode != Mode::Count || self.state(mode) != State::Running {
             return Err(Refused::Invalid);
         }
+        let contexts = self.ground.contexts().ok_or(Refused::NotBuilt)?;
         let mut claim = self.session.claim().ok_or(Refused::Busy)?;
-        let session = claim.get().as_ref().ok_or(Refused::Invalid)?;
-        self.set_contexts(session, &self.counts, name, on)
+        let open = claim.get().as_ref().ok_or(Refused::Invalid)?;
+        set_contexts(open, contexts, &contexts.counts, name, on)
     }
 
-    /// Sets a part of the context of the events with such a name, and gives how many these are.
-    fn set_contexts(
-        &self,
-        session: &Session<P>,
-        part: &Ids,
-        name: &str,
-        on: bool,
-    ) -> Result<u32, Refused> {
-        let mut count = 0;
-        for event in self.traced().filter(|event| name_fits(name, event.name)) {
-            part.set(event.id, on);
-            session.set_context(event, self.context(event.id) != Context::NONE);
-            count += 1;
+    /// Ends the recording of the contexts that end with a mode.
+    pub(super) fn end_contexts(&self, session: &Session<P>, events: &G::Events, mode: Mode) {
+        let Some(contexts) = self.ground.contexts().filter(|_| mode != Mode::Sample) else {
+            return;
+        };
+        if mode == Mode::Trace {
+            contexts.stacks.clear();
         }
-        if count > 0 {
-            Ok(count)
-        } else {
-            Err(Refused::Invalid)
+        contexts.counts.clear();
+        for event in traced(events) {
+            session.set_context(event.id, contexts.of(event.id) != Context::NONE);
         }
     }
+}
 
-    /// Ends the recording of a part of the contexts.
-    pub(super) fn clear_contexts(&self, session: &Session<P>, part: &Ids) {
-        part.clear();
-        for event in self.traced() {
-            session.set_context(event, self.context(event.id) != Context::NONE);
-        }
+/// Sets a part of the context of the events with such a name, and gives how many these are.
+fn set_contexts<P: Platform>(
+    open: &Open<P, impl Declarations>,
+    contexts: &Contexts,
+    part: &Ids,
+    name: &str,
+    on: bool,
+) -> Result<u32, Refused> {
+    let mut count = 0;
+    for event in traced(&open.events).filter(|event| name_fits(name, event.name)) {
+        part.set(event.id, on);
+        let is_any = contexts.of(event.id) != Context::NONE;
+        open.session.set_context(event.id, is_any);
+        count += 1;
     }
+    if count > 0 {
+        Ok(count)
+    } else {
+        Err(Refused::Invalid)
+    }
+}
 
-    /// The events that can have a context.
-    pub(super) fn traced(&self) -> impl Iterator<Item = &'static EventSchema> {
-        let events = self.vocabulary.events().iter().copied();
-        events.filter(|event| Mode::Trace.records(event) && event.channel == ChannelKind::Events)
-    }
+/// The events that can have a context.
+fn traced(events: &impl Declarations) -> impl Iterator<Item = Declared> {
+    let is_traced = |event: &Declared| Mode::Trace.records(event.channel, event.id);
+    let is_event = |event: &Declared| event.channel == ChannelKind::Events;
+    let events = events.declared();
+    events.filter(move |event| is_event(event) && is_traced(event))
 }
 
 /// A set of events, by id. Only one call at a time changes it.

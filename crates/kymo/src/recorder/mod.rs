@@ -8,12 +8,14 @@
 
 mod context;
 mod diagnostics;
+mod ground;
 mod mode;
 mod refused;
 mod word;
 
-pub use context::Context;
+pub use context::{Context, Contexts};
 pub use diagnostics::Diagnostics;
+pub use ground::{Fixed, Ground};
 pub use mode::{Mode, State};
 pub use refused::Refused;
 
@@ -22,21 +24,20 @@ use core::fmt;
 use crate::channel::{ChannelId, ChannelKind, ChannelSet};
 use crate::count::{Counting, GroupSpec};
 use crate::ctf::stream::Stream;
-use crate::event::{Vocabulary, name_fits};
+use crate::event::{Declarations, Declared, Vocabulary, name_fits};
 use crate::exclusive::Exclusive;
 use crate::history::History;
 use crate::platform::{Call, Platform};
 use crate::ring::config::{Config, Error};
 use crate::ring::layout::{Consumer, Overflow};
-use crate::ring::reader::{Region, View};
+use crate::ring::reader::{Region, Shapes, View};
 use crate::ring::region::Memory;
-use crate::ring::source::Source;
+use crate::ring::source::{Live, Source};
 use crate::sample::LONGEST_PERIOD;
 use crate::session::Session;
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use crate::tracer::Tracer;
 use crate::vocabulary::Sampling;
-use context::Ids;
 use mode::States;
 
 /// Flags of `start`.
@@ -69,15 +70,16 @@ pub struct Remains {
     pub buffer_words: usize,
 }
 
-/// A kernel's sessions over one region, one at a time:
+/// The sessions of a kernel in Rust, of at most `CPUS` CPUs:
 /// `static RECORDER: Recorder<MyPlatform, 4> = Recorder::new(REGION.memory(), &VOCABULARY);`
+pub type Recorder<P, const CPUS: usize> = Sessions<P, Fixed<CPUS>>;
+
+/// A kernel's sessions over one region, one at a time.
 ///
-/// [`channels`](Recorder::channels) numbers the channels. Everything that is read of one of them,
+/// [`channels`](Sessions::channels) numbers the channels. Everything that is read of one of them,
 /// in order, is a file of the trace; its [`ChannelId`] prints as the file's name.
-pub struct Recorder<P, const CPUS: usize> {
-    memory: Memory,
-    vocabulary: &'static Vocabulary,
-    history: History,
+pub struct Sessions<P, G: Ground> {
+    ground: G,
     /// The modes that this build has.
     built: &'static [Mode],
     /// The [`States`] of all modes.
@@ -85,23 +87,25 @@ pub struct Recorder<P, const CPUS: usize> {
     /// CPUs of the present session, 0 where there is none; the top bits say whether it has samples,
     /// and whether it was reopened.
     channels: AtomicU32,
-    session: Exclusive<Option<Session<P>>>,
-    /// Events that record who called their tracepoints, and what their CPU has counted.
-    stacks: Ids,
-    counts: Ids,
-    counting: Counting,
+    /// Words of the session's longest record.
+    record_words: AtomicU32,
+    session: Exclusive<Option<Open<P, G::Events>>>,
     /// Bytes of the metadata that were read.
     metadata: Exclusive<usize>,
-    /// The streams, by CPU, then by kind.
-    streams: [[Exclusive<Option<Stream>>; ChannelKind::ALL.len()]; CPUS],
+}
+
+/// A session, and the events that it was opened with.
+struct Open<P, E> {
+    session: Session<P>,
+    events: E,
 }
 
 // SAFETY: everything in it is atomic, constant, or behind `Exclusive`; `P` is only a name.
-unsafe impl<P: Platform, const CPUS: usize> Sync for Recorder<P, CPUS> {}
+unsafe impl<P: Platform, G: Ground<Events: Send> + Sync> Sync for Sessions<P, G> {}
 
-impl<P, const CPUS: usize> fmt::Debug for Recorder<P, CPUS> {
+impl<P, G: Ground> fmt::Debug for Sessions<P, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder")
+        f.debug_struct("Sessions")
             .field("states", &States::from_word(self.states.load(Relaxed)))
             .finish_non_exhaustive()
     }
@@ -110,51 +114,18 @@ impl<P, const CPUS: usize> fmt::Debug for Recorder<P, CPUS> {
 impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     /// A recorder over `memory`, for at most `CPUS` CPUs.
     pub const fn new(memory: Memory, vocabulary: &'static Vocabulary) -> Self {
-        Recorder {
-            memory,
-            vocabulary,
-            history: History::new(memory, vocabulary),
-            built: Mode::BUILT,
-            states: AtomicU32::new(States::IDLE.to_word()),
-            channels: AtomicU32::new(0),
-            session: Exclusive::new(None),
-            stacks: Ids::new(),
-            counts: Ids::new(),
-            counting: Counting::new(),
-            metadata: Exclusive::new(0),
-            streams: [const { [const { Exclusive::new(None) }; ChannelKind::ALL.len()] }; CPUS],
-        }
-    }
-
-    /// The state of a mode.
-    pub fn state(&self, mode: Mode) -> State {
-        self.states().of(mode)
-    }
-
-    fn states(&self) -> States {
-        // Partner: the releases that end `start`, `stop` and `finish`.
-        States::from_word(self.states.load(Acquire))
-    }
-
-    /// The channels of the present session, by number; the metadata alone where there is no
-    /// session.
-    pub fn channels(&self) -> ChannelSet {
-        let word = self.channels.load(Relaxed);
-        ChannelSet {
-            cpus: word & !(SAMPLES | REOPENED),
-            samples: word & SAMPLES != 0,
-        }
+        Sessions::over(Fixed::new(memory, vocabulary))
     }
 
     /// What was recorded, to be read here: `RECORDER.history().dump(&mut serial, 32)`. It asks
     /// nobody for permission: that is up to the caller.
     pub fn history(&self) -> &History {
-        &self.history
+        &self.ground.history
     }
 
     /// What the mode `count` counts, for [`Tracer::count`].
     pub fn counting(&self) -> &Counting {
-        &self.counting
+        self.ground.counting()
     }
 
     /// Begins to record all events of the mode. `config` is `None` where the caller's pointer to it
@@ -186,8 +157,67 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         config: Option<&Config>,
         is_on: impl Fn(&str) -> bool,
     ) -> Result<Started, Refused> {
+        self.start_over(mode, flags, config, self.ground.declared(), is_on)
+    }
+}
+
+impl<P: Platform, G: Ground> Sessions<P, G> {
+    /// Sessions over that ground.
+    pub const fn over(ground: G) -> Self {
+        Sessions {
+            ground,
+            built: Mode::BUILT,
+            states: AtomicU32::new(States::IDLE.to_word()),
+            channels: AtomicU32::new(0),
+            record_words: AtomicU32::new(0),
+            session: Exclusive::new(None),
+            metadata: Exclusive::new(0),
+        }
+    }
+
+    /// What the sessions stand on.
+    pub fn ground(&self) -> &G {
+        &self.ground
+    }
+
+    /// The state of a mode.
+    pub fn state(&self, mode: Mode) -> State {
+        self.states().of(mode)
+    }
+
+    fn states(&self) -> States {
+        // Partner: the releases that end `start`, `stop` and `finish`.
+        States::from_word(self.states.load(Acquire))
+    }
+
+    /// The channels of the present session, by number; the metadata alone where there is no
+    /// session.
+    pub fn channels(&self) -> ChannelSet {
+        let word = self.channels.load(Relaxed);
+        ChannelSet {
+            cpus: word & !(SAMPLES | REOPENED),
+            samples: word & SAMPLES != 0,
+        }
+    }
+
+    /// [`Recorder::start_with`] over these events; a mode that joins another takes those of the
+    /// first.
+    ///
+    /// # Errors
+    /// [`Refused`], in that order.
+    pub fn start_over(
+        &self,
+        mode: u32,
+        flags: u32,
+        config: Option<&Config>,
+        events: G::Events,
+        is_on: impl Fn(&str) -> bool,
+    ) -> Result<Started, Refused> {
         let config = config.ok_or(Refused::Fault)?;
         let mode = self.admit(mode, Call::Start)?;
+        if mode == Mode::Count && self.ground.contexts().is_none() {
+            return Err(Refused::NotBuilt);
+        }
         if flags & !flags::ALL != 0 {
             return Err(Refused::Invalid);
         }
@@ -213,7 +243,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             self.settle(mode, State::Idle);
             return Err(refused);
         }
-        let started = self.begin(mode, &config, opens, is_on);
+        let started = self.begin(mode, &config, opens.then_some(events), is_on);
         let next = if started.is_ok() {
             State::Running
         } else {
@@ -223,35 +253,40 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         started
     }
 
-    /// Lays out the region as `asked`, for the first mode, which `opens` it; then switches the
-    /// mode's events on.
+    /// Lays out the region as `asked`, for the first mode, which has the session's events; then
+    /// switches the mode's events on.
     fn begin(
         &self,
         mode: Mode,
         asked: &Config,
-        opens: bool,
+        first: Option<G::Events>,
         is_on: impl Fn(&str) -> bool,
     ) -> Result<Started, Refused> {
         let mut claim = self.session.wait();
-        let config = opens.then_some(asked);
-        if let Some(config) = config {
-            *claim.get() = Some(self.open(config)?);
-            self.stacks.clear();
-            self.counts.clear();
-            self.counting.open();
+        let is_first = first.is_some();
+        if let Some(events) = first {
+            let session = self.open(asked, &events)?;
+            *claim.get() = Some(Open { session, events });
+            if let Some(contexts) = self.ground.contexts() {
+                contexts.open();
+            }
         }
-        let session = claim.get().as_ref().ok_or(Refused::Invalid)?;
+        let Open { session, events } = claim.get().as_ref().ok_or(Refused::Invalid)?;
         let channels = session.channels();
         let begun = if mode == Mode::Sample && !channels.samples {
             Err(Refused::Config(Error::Config(
                 "the number of packets of samples (at least 4)",
             )))
         } else {
-            session.begin(self.vocabulary, |event| {
+            session.begin(events, |event| {
                 let is_asked = mode != Mode::Trace || event.channel != ChannelKind::Events;
-                mode.records(event) && (is_asked || is_on(event.name))
+                mode.records(event.channel, event.id) && (is_asked || is_on(event.name))
             });
-            config.map_or(Ok(()), |_| self.open_streams().map(drop))
+            if is_first {
+                self.open_streams().map(drop)
+            } else {
+                Ok(())
+            }
         };
         if mode == Mode::Sample && begun.is_ok() {
             Self::take_samples(&asked.sampling);
@@ -263,7 +298,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         if begun.is_err() {
             // The region was laid out just now, so it can be read. If it cannot, recording must not
             // go on where nobody could stop it.
-            self.end_part(session, mode, config.is_some());
+            self.end_part(session, events, mode, is_first);
         }
         begun.map(|()| Started {
             channels: channels.len(),
@@ -271,18 +306,24 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         })
     }
 
-    fn open(&self, config: &Config) -> Result<Session<P>, Refused> {
-        if config.cpus as usize > CPUS {
+    fn open(&self, config: &Config, events: &G::Events) -> Result<Session<P>, Refused> {
+        if config.cpus > self.ground.cpus() {
             return Err(Refused::Config(Error::Config("the number of CPUs")));
         }
+        self.ground.opens(events);
         let session =
-            Session::open(self.memory, config, self.vocabulary).map_err(|error| match error {
+            Session::open(self.ground.memory(), config, events).map_err(|error| match error {
                 Error::Memory(needed) => Refused::Memory(needed),
                 Error::Running => Refused::InProgress,
                 other => Refused::Config(other),
             })?;
         *self.metadata.wait().get() = 0;
         let channels = session.channels();
+        let of_these = events
+            .declared()
+            .filter(|event| channels.has(event.channel));
+        let longest = of_these.map(|event| event.words).max().unwrap_or(0);
+        self.record_words.store(longest as u32, Relaxed);
         let samples = if channels.samples { SAMPLES } else { 0 };
         self.channels.store(channels.cpus | samples, Relaxed);
         Ok(session)
@@ -290,7 +331,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
 
     /// Opens the channels of the region for `read`. Gives its packets' largest size, in words.
     fn open_streams(&self) -> Result<usize, Refused> {
-        let live = self.memory.live();
+        let live = self.ground.memory().live();
         let region = Region::open(&live).map_err(|_| Refused::Invalid)?;
         let header = region.header();
         let mut packet_words = 0;
@@ -299,7 +340,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
                 .channel(&live, cpu, kind)
                 .map_err(|_| Refused::Invalid)?;
             packet_words = packet_words.max(reader.scratch_words());
-            let stream = self.stream(cpu, kind).ok_or(Refused::Invalid)?;
+            let stream = self.ground.stream(cpu, kind).ok_or(Refused::Invalid)?;
             *stream.wait().get() = Some(Stream::new(reader, header.uuid, header.clock_start));
         }
         Ok(packet_words)
@@ -331,10 +372,10 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     }
 
     fn take_up(&self) -> Result<Option<Remains>, Refused> {
-        if !self.memory.take_over() {
+        if !self.ground.memory().take_over() {
             return Err(Refused::InProgress);
         }
-        let live = self.memory.live();
+        let live = self.ground.memory().live();
         let Ok(region) = Region::open(&live) else {
             return Ok(None);
         };
@@ -347,6 +388,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         let samples = if channels.samples { SAMPLES } else { 0 };
         self.channels
             .store(channels.cpus | samples | REOPENED, Relaxed);
+        // Another kernel may have recorded them: a packet holds any of its records.
+        self.record_words.store(packet_words as u32, Relaxed);
         let events = region.channel(&live, 0, ChannelKind::Events);
         Ok(Some(Remains {
             channels: channels.len(),
@@ -356,13 +399,15 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     }
 
     fn close_streams(&self) {
-        for stream in self.streams.iter().flatten() {
+        for stream in self.streams() {
             *stream.wait().get() = None;
         }
     }
 
-    fn stream(&self, cpu: u32, kind: ChannelKind) -> Option<&Exclusive<Option<Stream>>> {
-        self.streams.get(cpu as usize)?.get(kind as usize)
+    /// The places of all streams.
+    fn streams(&self) -> impl Iterator<Item = &Exclusive<Option<Stream>>> {
+        let of = |cpu| ChannelKind::ALL.map(|kind| self.ground.stream(cpu, kind));
+        (0..self.ground.cpus()).flat_map(of).flatten()
     }
 
     /// Copies what is new in a channel to the front of `buffer`: its next CTF packet, or the next
@@ -388,29 +433,47 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             ChannelId::Metadata => return self.read_metadata(buffer),
             ChannelId::Cpu(cpu, kind) => (cpu, kind),
         };
-        let stream = self.stream(cpu, kind).ok_or(Refused::Invalid)?;
+        let stream = self.ground.stream(cpu, kind).ok_or(Refused::Invalid)?;
         let mut claim = stream.claim().ok_or(Refused::Busy)?;
+        // A `finish` that came in between has taken the stream.
+        let stream = claim.get().as_mut().ok_or(Refused::Invalid)?;
+        let live = self.ground.memory().live();
+        let is_reopened = self.channels.load(Relaxed) & REOPENED != 0;
+        match self.ground.vocabulary().filter(|_| !is_reopened) {
+            Some(vocabulary) => self.read_stream(stream, &live, vocabulary, buffer),
+            None => {
+                let region = Region::open(&live).map_err(|_| Refused::Invalid)?;
+                self.read_stream(stream, &live, &region.shapes(&live), buffer)
+            }
+        }
+    }
+
+    /// Reads records of these shapes. Of a session that another kernel may have recorded, nobody
+    /// frees packets, and its clock need not be that of this one.
+    fn read_stream(
+        &self,
+        stream: &mut Stream,
+        live: &Live,
+        shapes: &impl Shapes,
+        buffer: &mut [u32],
+    ) -> Result<usize, Refused> {
+        let is_reopened = self.channels.load(Relaxed) & REOPENED != 0;
+        let now = if is_reopened { 0 } else { P::clock() };
         let view = if self.states().any_runs() {
             View::Live
         } else {
             View::PostMortem
         };
-        // A `finish` that came in between has taken the stream.
-        let stream = claim.get().as_mut().ok_or(Refused::Invalid)?;
-        let live = self.memory.live();
-        if self.channels.load(Relaxed) & REOPENED != 0 {
-            return read_reopened(stream, &live, buffer);
-        }
-        let consumes = stream.reader().is_consumed_by(Consumer::Kernel);
+        let consumes = !is_reopened && stream.reader().is_consumed_by(Consumer::Kernel);
         let words = stream.read(
-            &live,
-            self.vocabulary,
-            (view, P::clock()),
-            self.vocabulary.max_record_words(self.channels()),
+            live,
+            shapes,
+            (view, now),
+            self.record_words(),
             buffer,
             |reader| {
                 if consumes {
-                    reader.release(&live)
+                    reader.release(live)
                 } else {
                     Ok(())
                 }
@@ -422,13 +485,22 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     /// The least number of words that a buffer of `read` must have in the present session. One of
     /// more than 65,536 words gains nothing: host tools take no packet of more than 256 KiB.
     pub fn buffer_words(&self, packet_size: u32) -> usize {
-        let record = self.vocabulary.max_record_words(self.channels());
-        Stream::buffer_words(packet_size as usize / 4, record)
+        Stream::buffer_words(packet_size as usize / 4, self.record_words())
+    }
+
+    /// Words of the longest record of the present session or, before the first one, of one of all
+    /// events that are known.
+    fn record_words(&self) -> usize {
+        let words = self.record_words.load(Relaxed) as usize;
+        match self.ground.vocabulary() {
+            Some(vocabulary) if words == 0 => vocabulary.max_record_words(self.channels()),
+            _ => words,
+        }
     }
 
     fn read_metadata(&self, buffer: &mut [u32]) -> Result<usize, Refused> {
         let mut claim = self.metadata.claim().ok_or(Refused::Busy)?;
-        let live = self.memory.live();
+        let live = self.ground.memory().live();
         let region = Region::open(&live).map_err(|_| Refused::Invalid)?;
         if buffer.is_empty() {
             // Each call would read 0 bytes, which would mean that there is nothing new.
@@ -451,16 +523,32 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     /// # Errors
     /// [`Refused`]; [`Refused::Invalid`] also where there is no such event.
     pub fn switch(&self, mode: u32, name: &str, on: bool) -> Result<u32, Refused> {
+        self.switch_each(mode, |event| name_fits(name, event.name), on)
+    }
+
+    /// [`switch`](Self::switch) for all events that `is_meant` says yes to.
+    ///
+    /// # Errors
+    /// Those of `switch`.
+    pub fn switch_each(
+        &self,
+        mode: u32,
+        is_meant: impl Fn(&Declared) -> bool,
+        on: bool,
+    ) -> Result<u32, Refused> {
         let mode = self.admit(mode, Call::Switch)?;
         if self.state(mode) != State::Running {
             return Err(Refused::Invalid);
         }
         let mut claim = self.session.claim().ok_or(Refused::Busy)?;
-        let session = claim.get().as_ref().ok_or(Refused::Invalid)?;
+        let Open { session, events } = claim.get().as_ref().ok_or(Refused::Invalid)?;
+        if !session.is_running() {
+            return Err(Refused::Invalid);
+        }
         let mut count = 0;
-        for event in self.vocabulary.events() {
-            if name_fits(name, event.name) && mode.records(event) {
-                session.switch(event, on).map_err(|_| Refused::Invalid)?;
+        for event in events.declared().filter(|event| is_meant(event)) {
+            if mode.records(event.channel, event.id) {
+                session.set(event.channel, event.id, on);
                 count += 1;
             }
         }
@@ -487,19 +575,21 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         if mode != Mode::Count {
             return Err(Refused::Invalid);
         }
+        let contexts = self.ground.contexts().ok_or(Refused::NotBuilt)?;
         // Nobody starts the mode meanwhile.
         let _claim = self.session.claim().ok_or(Refused::Busy)?;
-        if self.state(mode) != State::Idle || !self.counting.set(group, period_ns) {
+        if self.state(mode) != State::Idle || !contexts.counting.set(group, period_ns) {
             return Err(Refused::InProgress);
         }
         Ok(())
     }
 
     fn begin_counting(&self) -> Result<(), Refused> {
-        let group = self.counting.group().ok_or(NO_GROUP)?;
-        self.counting.switch(true);
-        P::counting(Some(&group)).inspect_err(|_| self.counting.switch(false))?;
-        self.counting.set_used(true);
+        let counting = &self.ground.contexts().ok_or(Refused::NotBuilt)?.counting;
+        let group = counting.group().ok_or(NO_GROUP)?;
+        counting.switch(true);
+        P::counting(Some(&group)).inspect_err(|_| counting.switch(false))?;
+        counting.set_used(true);
         Ok(())
     }
 
@@ -581,8 +671,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         }
         let releases = matches!(region, Region::Release | Region::CloseAndRelease);
         let mut diagnostics = Diagnostics::default();
-        let live = self.memory.live();
-        for stream in self.streams.iter().flatten() {
+        let live = self.ground.memory().live();
+        for stream in self.streams() {
             let mut claim = stream.wait();
             if let Some(stream) = claim.get() {
                 let mut reader = stream.reader().clone();
@@ -597,7 +687,9 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         let mut claim = self.session.wait();
         if releases {
             *claim.get() = None;
-            self.counting.set_used(false);
+            if let Some(contexts) = self.ground.contexts() {
+                contexts.counting.set_used(false);
+            }
         }
         drop(claim);
         self.settle(mode, State::Idle);
@@ -607,21 +699,25 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     /// Ends a mode, and the session with the last one.
     fn end(&self, mode: Mode, is_last: bool) {
         let mut claim = self.session.wait();
-        let Some(session) = claim.get() else { return };
+        let Some(Open { session, events }) = claim.get() else {
+            return;
+        };
         match mode {
             Mode::Sample => P::sampling(&Config::DEFAULT.sampling),
             Mode::Count => {
-                self.counting.switch(false);
+                if let Some(contexts) = self.ground.contexts() {
+                    contexts.counting.switch(false);
+                }
                 // Only a group can be refused.
                 let _ = P::counting(None);
             }
             Mode::Trace => {}
         }
-        self.end_part(session, mode, is_last);
+        self.end_part(session, events, mode, is_last);
     }
 
     /// Switches off a mode's part of the session, or all of it with the last mode.
-    fn end_part(&self, session: &Session<P>, mode: Mode, is_last: bool) {
+    fn end_part(&self, session: &Session<P>, events: &G::Events, mode: Mode, is_last: bool) {
         if is_last {
             // It runs: the states say so, and nobody else has it.
             let _ = session.stop();
@@ -629,18 +725,12 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         }
         let states = self.states();
         let others = Mode::ALL.map(|other| other != mode && states.of(other) == State::Running);
-        session.end(self.vocabulary, |event| {
+        session.end(events, |event| {
+            let records = |mode: Mode| mode.records(event.channel, event.id);
             let mut others = Mode::ALL.into_iter().zip(others);
-            mode.records(event) && !others.any(|(other, runs)| runs && other.records(event))
+            records(mode) && !others.any(|(other, runs)| runs && records(other))
         });
-        match mode {
-            Mode::Trace => {
-                self.clear_contexts(session, &self.stacks);
-                self.clear_contexts(session, &self.counts);
-            }
-            Mode::Count => self.clear_contexts(session, &self.counts),
-            Mode::Sample => {}
-        }
+        self.end_contexts(session, events, mode);
     }
 
     /// The checks that every call begins with.
@@ -689,26 +779,6 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             }
         }
     }
-}
-
-/// Reads a stream of a session that another kernel may have recorded, whose events and clock need
-/// not be those of this one.
-fn read_reopened(
-    stream: &mut Stream,
-    live: &impl Source,
-    buffer: &mut [u32],
-) -> Result<usize, Refused> {
-    let region = Region::open(live).map_err(|_| Refused::Invalid)?;
-    let longest = stream.reader().scratch_words();
-    let words = stream.read(
-        live,
-        &region.shapes(live),
-        (View::PostMortem, 0),
-        longest,
-        buffer,
-        |_| Ok(()),
-    );
-    words.map(|words| 4 * words).map_err(|_| Refused::Invalid)
 }
 
 /// Refuses periods that a sampler cannot have.

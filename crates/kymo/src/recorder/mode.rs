@@ -17,7 +17,7 @@
 
 use super::Refused;
 use crate::channel::ChannelKind;
-use crate::event::{Event, EventSchema};
+use crate::event::Event;
 use crate::vocabulary::{
     EventCount, GroupCount, ProcessExec, ProcessExit, ProcessFork, ProcessKill, ThreadCreate,
     ThreadExit,
@@ -50,9 +50,9 @@ impl Mode {
         }
     }
 
-    /// Whether the mode records this event. All modes record names; samples need to know besides
+    /// Whether the mode records the event of this id in this channel. All modes record names; samples need to know besides
     /// which process a thread belongs to, and which program it executes.
-    pub fn records(self, event: &EventSchema) -> bool {
+    pub fn records(self, channel: ChannelKind, id: u32) -> bool {
         const LIFE: [u32; 6] = [
             ThreadCreate::ID,
             ThreadExit::ID,
@@ -62,11 +62,11 @@ impl Mode {
             ProcessExit::ID,
         ];
         const COUNTS: [u32; 2] = [GroupCount::ID, EventCount::ID];
-        match (event.channel, self) {
+        match (channel, self) {
             (ChannelKind::Names, _) => true,
-            (ChannelKind::Events, Mode::Trace) => !COUNTS.contains(&event.id),
-            (ChannelKind::Events, Mode::Sample) => LIFE.contains(&event.id),
-            (ChannelKind::Events, Mode::Count) => COUNTS.contains(&event.id),
+            (ChannelKind::Events, Mode::Trace) => !COUNTS.contains(&id),
+            (ChannelKind::Events, Mode::Sample) => LIFE.contains(&id),
+            (ChannelKind::Events, Mode::Count) => COUNTS.contains(&id),
             (ChannelKind::Samples, _) => self == Mode::Sample,
         }
     }

@@ -263,7 +263,7 @@ fn the_state_is_told_at_a_snapshot() {
         consumer: Consumer::Kernel,
         ..CONFIG
     };
-    let session = Tracer::<Test>::start(recorder.memory, &config, &VOCABULARY).unwrap();
+    let session = Tracer::<Test>::start(recorder.ground.memory(), &config, &VOCABULARY).unwrap();
     DUMPED.set(false);
     assert_eq!(session.snapshot(), Ok(()));
     assert!(DUMPED.get());
@@ -282,7 +282,7 @@ fn events_are_switched_by_name() {
     crate::event! { #[id(66)] #[channel(Names)] struct ThreadNames { seq: u32 } }
     static VOCABULARY: Vocabulary =
         crate::vocabulary![Beat, BeatMore, ThreadLike, ThreadOther, ThreadNames];
-    let memory = recorder().memory;
+    let memory = recorder().ground.memory();
     let recorder: &TestRecorder = Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
     assert_eq!(
         recorder.switch(TRACE, "beat", false),
@@ -352,7 +352,7 @@ fn events_are_switched_by_name() {
 #[test]
 fn refusals_come_in_their_order() {
     let recorder = recorder();
-    let traces_only = traces_only(recorder.memory);
+    let traces_only = traces_only(recorder.ground.memory());
     let buffer = &mut vec![0; recorder.buffer_words(256)][..];
     let small = Config {
         packets: 1 << 20,

@@ -105,10 +105,10 @@ pub struct Interrupted {
     pub missed: u32,
 }
 
-/// Places for the callers of a CPU's samples.
+/// Places for the callers of a CPU's samples. Zeros are good ones.
 #[derive(Debug)]
-#[repr(align(128))]
-struct Places {
+#[repr(C, align(128))]
+pub struct Places {
     /// How many are in use, by samples that this CPU is taking.
     used: AtomicUsize,
     /// State of the generator of [`Sampler::next`].
@@ -123,13 +123,18 @@ pub const LONGEST_PERIOD: u64 = i64::MAX as u64;
 
 /// How samples are taken, on up to `CPUS` CPUs, and room for their callers: a static of the
 /// kernel's. Can be changed at any time.
+pub type Sampler<const CPUS: usize> = SamplerOver<[Places; CPUS]>;
+
+/// A [`Sampler`] whose number of CPUs may be known only when the kernel runs: then its places are a
+/// slice. Memory of zeros is one that takes no samples.
 #[derive(Debug)]
-pub struct Sampler<const CPUS: usize> {
+#[repr(C)]
+pub struct SamplerOver<C: ?Sized> {
     /// At most [`LONGEST_PERIOD`].
     period: Period,
     depth: AtomicU32,
     driver: AtomicU32,
-    cpus: [Places; CPUS],
+    cpus: C,
 }
 
 /// The part of a sample that [`Callers::follow`] found.
@@ -176,7 +181,9 @@ impl<const CPUS: usize> Sampler<CPUS> {
             }; CPUS],
         }
     }
+}
 
+impl<C: AsRef<[Places]> + ?Sized> SamplerOver<C> {
     /// Applies a session's settings: [`Platform::sampling`] calls this, then starts or stops its
     /// drivers. A longer period than [`LONGEST_PERIOD`] becomes that. Calls must not overlap.
     pub fn set(&self, sampling: &Sampling) {
@@ -219,7 +226,7 @@ impl<const CPUS: usize> Sampler<CPUS> {
     /// the samples do not keep step with a loop. Never 0.
     pub fn next(&self, cpu: usize) -> u64 {
         let period = self.period();
-        let Some(places) = self.cpus.get(cpu) else {
+        let Some(places) = self.cpus.as_ref().get(cpu) else {
             return period.max(1);
         };
         // Marsaglia's xorshift with 32 bits of state, which must not be 0: Journal of Statistical
@@ -240,7 +247,7 @@ impl<const CPUS: usize> Sampler<CPUS> {
     /// The places for the callers of a sample on this CPU.
     #[inline(always)]
     fn claim(&self, cpu: usize) -> Claim<'_> {
-        let Some(own) = self.cpus.get(cpu) else {
+        let Some(own) = self.cpus.as_ref().get(cpu) else {
             return Claim {
                 own: None,
                 taken: 0..0,
@@ -327,8 +334,8 @@ impl<P: Platform> Tracer<P> {
     /// Takes no lock, causes no fault, and keeps no array of callers on the stack. With
     /// [`Masked`](crate::platform::Masked), an NMI must not call this: see [`Platform`].
     #[inline(always)]
-    pub fn sample<const CPUS: usize>(
-        sampler: &Sampler<CPUS>,
+    pub fn sample<C: AsRef<[Places]> + ?Sized>(
+        sampler: &SamplerOver<C>,
         cpu: usize,
         at: &Interrupted,
         memory: &impl Memory,
@@ -346,8 +353,8 @@ impl<P: Platform> Tracer<P> {
     /// # Safety
     /// See [`record_masked`](Self::record_masked).
     #[inline(always)]
-    pub unsafe fn sample_masked<const CPUS: usize>(
-        sampler: &Sampler<CPUS>,
+    pub unsafe fn sample_masked<C: AsRef<[Places]> + ?Sized>(
+        sampler: &SamplerOver<C>,
         cpu: usize,
         at: &Interrupted,
         memory: &impl Memory,
@@ -363,8 +370,8 @@ impl<P: Platform> Tracer<P> {
 
     /// Records who called a tracepoint. [`Platform::context`] passes its own arguments on to this.
     #[inline]
-    pub fn event_stack<const CPUS: usize>(
-        sampler: &Sampler<CPUS>,
+    pub fn event_stack<C: AsRef<[Places]> + ?Sized>(
+        sampler: &SamplerOver<C>,
         cpu: usize,
         (event, fp): (u32, usize),
         tid: Tid,

@@ -99,29 +99,10 @@ impl<P: Platform> Tracer<P> {
             return Ok(Session::of_nothing(config));
         }
         let session = Session::open(memory, config, vocabulary)?;
-        session.begin(vocabulary, |event| {
-            event.channel == ChannelKind::Names || is_on(event)
-        });
-        Ok(session)
-    }
-
-    /// [`start_with`](Self::start_with) for events that were not declared in Rust; names have to be
-    /// asked for, too.
-    ///
-    /// # Errors
-    /// See [`Error`]; nothing is recorded then.
-    pub fn start_declared(
-        memory: Memory,
-        config: &Config,
-        declarations: &impl Declarations,
-        is_on: impl Fn(&Declared) -> bool,
-    ) -> Result<Session<P>, Error> {
-        if !COMPILED_IN {
-            return Ok(Session::of_nothing(config));
-        }
-        let session = Session::open(memory, config, declarations)?;
-        for event in declarations.declared().filter(|event| is_on(event)) {
-            session.set_switch(event.channel, event.id, session.channels.has(event.channel));
+        for event in vocabulary.events() {
+            if event.channel == ChannelKind::Names || is_on(event) {
+                session.set(event.channel, event.id, true);
+            }
         }
         session.begun();
         Ok(session)
@@ -180,9 +161,9 @@ impl<P: Platform> Session<P> {
     }
 
     /// Switches on the events that `is_on` asks for, then has the kernel's state recorded.
-    pub(crate) fn begin(&self, vocabulary: &Vocabulary, is_on: impl Fn(&EventSchema) -> bool) {
-        for event in vocabulary.events().iter().filter(|event| is_on(event)) {
-            self.set(event, true);
+    pub(crate) fn begin(&self, events: &impl Declarations, is_on: impl Fn(&Declared) -> bool) {
+        for event in events.declared().filter(|event| is_on(event)) {
+            self.set(event.channel, event.id, true);
         }
         self.begun();
     }
@@ -194,11 +175,11 @@ impl<P: Platform> Session<P> {
 
     /// Switches off the events that `is_off` asks for; returns when no writer is inside one of
     /// them. The kernel's own counters are recorded then, if their events are among these.
-    pub(crate) fn end(&self, vocabulary: &Vocabulary, is_off: impl Fn(&EventSchema) -> bool) {
-        let ends = |event: &EventSchema| self.is_on(event) && is_off(event);
+    pub(crate) fn end(&self, events: &impl Declarations, is_off: impl Fn(&Declared) -> bool) {
+        let ends = |event: &EventSchema| self.is_on(event) && is_off(&event.into());
         let counts = COUNTS.map(|event| ends(&event).then_some(event.id));
-        for event in vocabulary.events().iter().filter(|event| is_off(event)) {
-            self.set(event, false);
+        for event in events.declared().filter(|event| is_off(event)) {
+            self.set(event.channel, event.id, false);
         }
         P::synchronize();
         self.record_counters(counts);
@@ -335,9 +316,7 @@ impl<P: Platform> Session<P> {
     /// [`Error::NotRunning`] after the stop.
     pub fn switch(&self, event: &EventSchema, on: bool) -> Result<(), Error> {
         self.check_running()?;
-        if COMPILED_IN {
-            self.set(event, on);
-        }
+        self.set(event.channel, event.id, on);
         Ok(())
     }
 
@@ -355,18 +334,22 @@ impl<P: Platform> Session<P> {
         byte.is_some_and(|byte| byte.load(Relaxed) & place.mask != 0)
     }
 
-    fn set(&self, event: &EventSchema, on: bool) {
+    /// Switches an event of a session that runs on or off.
+    pub(crate) fn set(&self, channel: ChannelKind, id: u32, on: bool) {
         // Nothing can be on where the session has no channel for it.
-        let on = on && self.channels.has(event.channel);
-        self.set_switch(event.channel, event.id, on);
+        let on = on && self.channels.has(channel);
+        self.set_switch(channel, id, on);
     }
 
     /// Has an event record its context, or not any more. This needs no channel of samples.
-    pub(crate) fn set_context(&self, event: &EventSchema, on: bool) {
-        self.set_switch(ChannelKind::Samples, event.id, on);
+    pub(crate) fn set_context(&self, event: u32, on: bool) {
+        self.set_switch(ChannelKind::Samples, event, on);
     }
 
     fn set_switch(&self, channel: ChannelKind, id: u32, on: bool) {
+        if !COMPILED_IN {
+            return;
+        }
         let place = switch(id);
         for (_, (bytes, bits)) in self.switches().filter(|(kind, _)| *kind == channel) {
             let byte = if place.more {

@@ -2,7 +2,7 @@
 
 use super::{Dropped, Sender, Sink};
 use crate::platform::Platform;
-use crate::recorder::{Mode, Recorder, Refused, Started, flags};
+use crate::recorder::{Ground, Mode, Refused, Sessions, Started, flags};
 use crate::ring::layout::Overflow;
 use crate::wire::Open;
 
@@ -43,7 +43,7 @@ impl From<Refused> for Stopped {
 }
 
 impl<S: Sink> Sender<S> {
-    /// Sends the first frame of a session that [`Recorder::start`] has begun.
+    /// Sends the first frame of a session that [`Recorder::start`](crate::Recorder::start) has begun.
     ///
     /// # Errors
     /// [`Dropped`].
@@ -62,15 +62,15 @@ impl<S: Sink> Sender<S> {
     /// room: that stays in the rings until the next call, and so does what is beyond 64 packets of a
     /// channel. Returns the bytes that were sent.
     ///
-    /// `buffer` must have at least [`Recorder::buffer_words`], and the sink, when it is empty, room
+    /// `buffer` must have at least [`Sessions::buffer_words`], and the sink, when it is empty, room
     /// for as much and a header for each of its frames; otherwise nothing is ever sent.
     ///
     /// # Errors
-    /// [`Stopped::Refused`], as from [`Recorder::read`]. [`Stopped::Dropped`] only where the sink
+    /// [`Stopped::Refused`], as from [`Sessions::read`]. [`Stopped::Dropped`] only where the sink
     /// does not know its room.
-    pub fn pump<P: Platform, const CPUS: usize>(
+    pub fn pump<P: Platform, G: Ground>(
         &mut self,
-        recorder: &Recorder<P, CPUS>,
+        recorder: &Sessions<P, G>,
         mode: Mode,
         buffer: &mut [u32],
     ) -> Result<usize, Stopped> {
@@ -79,9 +79,9 @@ impl<S: Sink> Sender<S> {
 
     /// [`pump`](Self::pump). Also returns whether there was nothing more in any channel: a host that
     /// empties the sink right behind the last look at its room does not make it so.
-    fn pump_each<P: Platform, const CPUS: usize>(
+    fn pump_each<P: Platform, G: Ground>(
         &mut self,
-        recorder: &Recorder<P, CPUS>,
+        recorder: &Sessions<P, G>,
         mode: Mode,
         buffer: &mut [u32],
     ) -> Result<(usize, bool), Stopped> {
@@ -111,9 +111,9 @@ impl<S: Sink> Sender<S> {
     ///
     /// # Errors
     /// [`Stopped::Refused`] where the mode does not run; [`Stopped::Dropped`] where `wait` gave up.
-    pub fn finish<P: Platform, const CPUS: usize>(
+    pub fn finish<P: Platform, G: Ground>(
         &mut self,
-        recorder: &Recorder<P, CPUS>,
+        recorder: &Sessions<P, G>,
         mode: Mode,
         buffer: &mut [u32],
         mut wait: impl FnMut() -> bool,

@@ -96,7 +96,7 @@ fn tick(nanos: u64, cycles: u64, instructions: u64) {
 
 /// All records of a channel of the first CPU: their ids and words.
 fn records(recorder: &TestRecorder, kind: ChannelKind) -> Vec<(u32, Vec<u32>)> {
-    let live = recorder.memory.live();
+    let live = recorder.ground.memory().live();
     let region = Region::open(&live).unwrap();
     let mut reader = region.channel(&live, 0, kind).unwrap();
     let (mut all, mut scratch) = (Vec::new(), vec![0; reader.scratch_words()]);
@@ -376,7 +376,7 @@ fn the_last_counts_are_recorded_whoever_looks() {
         .unwrap();
     recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
     tick(1, 5, 0);
-    let claim = recorder.counting.claim().unwrap();
+    let claim = recorder.counting().claim().unwrap();
     recorder.stop(COUNT).unwrap();
     drop(claim);
     let events = records(recorder, ChannelKind::Events);

@@ -59,7 +59,7 @@ fn a_second_mode_comes_and_goes_while_the_first_runs() {
     let recorder = recorder();
     let started = recorder.start(TRACE, 0, Some(&BOTH)).unwrap();
     assert_eq!((started.channels, on()), (7, [true, false, true]));
-    let live = recorder.memory.live();
+    let live = recorder.ground.memory().live();
     let session = || Region::open(&live).unwrap().header().session_id;
     let first = session();
     assert_eq!(recorder.read(SAMPLE, 1, Some(&mut [0; 200])), INVALID);
@@ -170,7 +170,7 @@ fn what_another_call_has_is_refused_every_time() {
     };
     let invalid = Some(Refused::Invalid); // The vocabulary has no callers.
     assert_eq!(calls(), [None, invalid, None, None, None, None]);
-    let stream = recorder.stream(0, ChannelKind::Events).unwrap();
+    let stream = recorder.ground.stream(0, ChannelKind::Events).unwrap();
     let at_work = (
         recorder.session.claim().unwrap(),
         recorder.metadata.claim().unwrap(),

@@ -1,0 +1,93 @@
+//! What a recorder stands on: its memory, its streams, and its events.
+
+use super::context::Contexts;
+use crate::channel::ChannelKind;
+use crate::count::Counting;
+use crate::ctf::stream::Stream;
+use crate::event::{Declarations, Vocabulary};
+use crate::exclusive::Exclusive;
+use crate::history::History;
+use crate::ring::region::Memory;
+
+/// What a recorder's sessions are made of, wherever the kernel keeps it and in whatever language it
+/// declares its events. [`Fixed`] is that of a kernel in Rust.
+pub trait Ground {
+    /// The events of a session.
+    type Events: Declarations;
+
+    /// The memory, the same at every call.
+    fn memory(&self) -> Memory;
+
+    /// Most CPUs that a session can have.
+    fn cpus(&self) -> u32;
+
+    /// The place of the stream of a channel; `None` for a CPU or a kind that there cannot be.
+    fn stream(&self, cpu: u32, kind: ChannelKind) -> Option<&Exclusive<Option<Stream>>>;
+
+    /// The events, where every session has the same ones: their records are read by these. Others
+    /// are read by what the region says of them, which takes longer.
+    fn vocabulary(&self) -> Option<&'static Vocabulary>;
+
+    /// What events record besides themselves, and what is counted; without it, no session counts.
+    fn contexts(&self) -> Option<&Contexts>;
+
+    /// A session of these events is about to be opened, and there is no other.
+    fn opens(&self, events: &Self::Events) {
+        let _ = events;
+    }
+}
+
+/// The memory and the vocabulary of a kernel in Rust, and the streams of as many CPUs.
+#[derive(Debug)]
+pub struct Fixed<const CPUS: usize> {
+    memory: Memory,
+    vocabulary: &'static Vocabulary,
+    pub(super) history: History,
+    contexts: Contexts,
+    /// By CPU, then by kind.
+    streams: [[Exclusive<Option<Stream>>; ChannelKind::ALL.len()]; CPUS],
+}
+
+impl<const CPUS: usize> Fixed<CPUS> {
+    pub(super) const fn new(memory: Memory, vocabulary: &'static Vocabulary) -> Self {
+        Fixed {
+            memory,
+            vocabulary,
+            history: History::new(memory, vocabulary),
+            contexts: Contexts::new(),
+            streams: [const { [const { Exclusive::new(None) }; ChannelKind::ALL.len()] }; CPUS],
+        }
+    }
+
+    pub(super) fn declared(&self) -> &'static Vocabulary {
+        self.vocabulary
+    }
+
+    pub(super) fn counting(&self) -> &Counting {
+        &self.contexts.counting
+    }
+}
+
+impl<const CPUS: usize> Ground for Fixed<CPUS> {
+    type Events = &'static Vocabulary;
+
+    fn memory(&self) -> Memory {
+        self.memory
+    }
+
+    fn cpus(&self) -> u32 {
+        CPUS as u32
+    }
+
+    fn stream(&self, cpu: u32, kind: ChannelKind) -> Option<&Exclusive<Option<Stream>>> {
+        self.streams.get(cpu as usize)?.get(kind as usize)
+    }
+
+    fn vocabulary(&self) -> Option<&'static Vocabulary> {
+        Some(self.vocabulary)
+    }
+
+    fn contexts(&self) -> Option<&Contexts> {
+        Some(&self.contexts)
+    }
+}

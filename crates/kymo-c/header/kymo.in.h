@@ -102,7 +102,8 @@ extern const uint32_t kymo_memory_cpus;
 
 /* Bytes that are enough for this many CPUs, each with `packets` packets of `packet_size` bytes for
  * events and eight for names, all events of the vocabulary, and 4 KiB of declarations of the
- * kernel's own. With fewer events, less is enough: kymo_memory_needed tells. */
+ * kernel's own. With fewer events, less is enough: kymo_memory_needed tells. Samples take besides
+ * what their packets take: cpus * samples_packets * packet_size. */
 #define KYMO_REGION_SIZE(cpus, packets, packet_size)                              \
     ((size_t)KYMO_BLOCKS_ + @FIXED@ + (packet_size) +                             \
      (size_t)(cpus) * (@PER_CPU@ + ((size_t)(packets) + 8) * (packet_size)))
@@ -139,7 +140,7 @@ struct kymo_event {
 struct kymo_config {
     uint32_t flags;         /* of KYMO_ROLLING and KYMO_HOST_READS */
     uint32_t cpus;          /* CPUs that record; 0: those of KYMO_MEMORY */
-    uint32_t packet_size;   /* bytes, a power of two from 256 to 131072; 0: 1024 */
+    uint32_t packet_size;   /* bytes, a power of two from 256 to 131072; 0: 1024, with samples 2048 */
     uint32_t packets;       /* of each CPU's events, 4 at least; 0: as many as fit */
     uint32_t names_packets; /* of each CPU's names, 4 at least; 0: 4 */
     uint32_t events_count;  /* ids in events */

@@ -102,7 +102,8 @@ extern const uint32_t kymo_memory_cpus;
 
 /* Bytes that are enough for this many CPUs, each with `packets` packets of `packet_size` bytes for
  * events and eight for names, all events of the vocabulary, and 4 KiB of declarations of the
- * kernel's own. With fewer events, less is enough: kymo_memory_needed tells. */
+ * kernel's own. With fewer events, less is enough: kymo_memory_needed tells. Samples take besides
+ * what their packets take: cpus * samples_packets * packet_size. */
 #define KYMO_REGION_SIZE(cpus, packets, packet_size)                              \
     ((size_t)KYMO_BLOCKS_ + 18048 + (packet_size) +                             \
      (size_t)(cpus) * (3392 + ((size_t)(packets) + 8) * (packet_size)))
@@ -165,7 +166,7 @@ struct kymo_event {
 struct kymo_config {
     uint32_t flags;         /* of KYMO_ROLLING and KYMO_HOST_READS */
     uint32_t cpus;          /* CPUs that record; 0: those of KYMO_MEMORY */
-    uint32_t packet_size;   /* bytes, a power of two from 256 to 131072; 0: 1024 */
+    uint32_t packet_size;   /* bytes, a power of two from 256 to 131072; 0: 1024, with samples 2048 */
     uint32_t packets;       /* of each CPU's events, 4 at least; 0: as many as fit */
     uint32_t names_packets; /* of each CPU's names, 4 at least; 0: 4 */
     uint32_t events_count;  /* ids in events */
@@ -278,7 +279,7 @@ struct kymo_perf_options {
 /* Begins to record. The tables of `config` must stay. A mode that joins one that runs takes the
  * session as it is: the configuration is that of the first mode. Returns the number of channels,
  * from 0 on; each is a file of the trace. */
-#define kymo_start kymo_start_for_header_7fa3f7dc /* A library for another one does not link. */
+#define kymo_start kymo_start_for_header_194e27ac /* A library for another one does not link. */
 int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
 
 /* Copies what is new in a channel to `buffer`: one packet of its file, or a part of the metadata.

@@ -16,8 +16,8 @@ use kymo::platform::Exclusive;
 use kymo::ring::reader::{ChannelReader, View};
 use kymo::vocabulary::{MAX_CALLERS, Sampling, SamplingDriver};
 use kymo::{
-    ChannelId, ChannelKind, Clock, Config, Consumer, Contexts, Error, Ground, Memory, Mode,
-    Overflow, Refused, Sessions, State, flags,
+    ChannelId, ChannelKind, Clock, Config, Consumer, Contexts, Ground, Memory, Mode, Overflow,
+    Refused, Sessions, State, flags,
 };
 
 use crate::error::Refusal;
@@ -41,7 +41,7 @@ pub struct CConfig {
     pub flags: u32,
     /// CPUs that record; 0: those of the memory.
     pub cpus: u32,
-    /// Bytes of a packet; 0: 1,024.
+    /// Bytes of a packet; 0: 1,024, or 2,048 where there are samples.
     pub packet_size: u32,
     /// Packets of each CPU's events; 0: as many as fit.
     pub packets: u32,
@@ -299,10 +299,11 @@ impl CConfig {
     }
 
     fn packet_size(&self) -> u32 {
-        if self.packet_size == 0 {
-            1024
-        } else {
-            self.packet_size
+        match (self.packet_size, self.samples_packets) {
+            (0, 0) => 1024,
+            // The longest sample takes more than 1 KiB.
+            (0, _) => 2048,
+            (size, _) => size,
         }
     }
 

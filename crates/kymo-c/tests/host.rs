@@ -71,13 +71,19 @@ fn library() -> &'static Path {
 
 /// Compiles and runs tests/c/record.c in a language. Returns its trace.
 fn recorded(name: &str, language: &[&str]) -> PathBuf {
+    recorded_by("record", name, language)
+}
+
+/// Compiles and runs a program of tests/c that writes a trace.
+fn recorded_by(program: &str, name: &str, language: &[&str]) -> PathBuf {
+    let file = here(&format!("tests/c/{program}.c"));
     let folder = scratch(name);
     let trace = folder.join("trace");
     fs::create_dir(&trace).unwrap();
     fs::write(folder.join("calls.h"), generator::calls().0).unwrap();
     let program = folder.join("record");
     let mut compile = compiler(language, &["-Wno-missing-field-initializers"]);
-    compile.arg("-I").arg(&folder).arg(here("tests/c/record.c"));
+    compile.arg("-I").arg(&folder).arg(file);
     // The library is no C++.
     compile
         .args(["-x", "none"])
@@ -236,6 +242,60 @@ fn what_c_records_is_in_the_trace() {
 #[test]
 fn what_cpp_records_is_in_the_trace() {
     has_everything(&recorded("c++", &CPP));
+}
+
+/// An event's name and fields, in one line.
+fn line(event: &kymo_ctf::Event) -> String {
+    let fields = event.fields.iter();
+    let fields = fields.filter(|(name, _)| !name.ends_with("_length"));
+    let fields: Vec<String> = fields
+        .map(|(name, value)| match value {
+            Value::Array(all) => {
+                let all: Vec<String> = all.iter().map(text).collect();
+                format!("{name}=[{}]", all.join(" "))
+            }
+            value => format!("{name}={}", text(value)),
+        })
+        .collect();
+    format!("{} {} {}", event.stream(), event.name(), fields.join(" "))
+}
+
+/// Samples have the callers that frame pointers lead to, and say why there are no more; they stand
+/// beside the events of the session.
+#[test]
+fn what_c_samples_is_in_the_trace() {
+    let trace = recorded_by("sample", "sample", &C);
+    let lines: Vec<String> = Trace::open(&trace)
+        .unwrap()
+        .events()
+        .filter_map(|item| match item.unwrap() {
+            Item::Event(event) => Some(line(&event)),
+            Item::Loss(loss) => panic!("{loss:?}"),
+            _ => None,
+        })
+        .filter(|line| !line.contains("kymo_session_end"))
+        .collect();
+    let expected = [
+        "events_0 thread_yield tid=1",
+        "names_0 sampling period=1000 depth=127 driver=Timer",
+        "samples_0 sample ip=4096 tid=7 period=1000 missed=0 mode=Kernel \
+         kernel_callers=2 kernel_end=Complete user_end=Absent _callchain_cut=0 \
+         callchain=[4104 4112]",
+        "samples_0 sample ip=4096 tid=7 period=1000 missed=3 mode=Kernel \
+         kernel_callers=2 kernel_end=Complete user_end=Complete _callchain_cut=0 \
+         callchain=[4104 4112 20480 20488]",
+        "samples_0 sample ip=20484 tid=7 period=1000 missed=3 mode=User \
+         kernel_callers=0 kernel_end=Absent user_end=Complete _callchain_cut=0 \
+         callchain=[20488]",
+        "samples_0 sample ip=20484 tid=7 period=1000 missed=3 mode=Kernel \
+         kernel_callers=0 kernel_end=Unmapped user_end=Absent _callchain_cut=0 \
+         callchain=[]",
+        "samples_1 sample ip=20484 tid=7 period=1000 missed=3 mode=Kernel \
+         kernel_callers=0 kernel_end=Unmapped user_end=Absent _callchain_cut=0 \
+         callchain=[]",
+        "events_0 thread_yield tid=2",
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[test]

@@ -11,9 +11,10 @@ use core::sync::atomic::{
 
 use kymo::ctf::stream::Stream;
 use kymo::ctf::tsdl;
-use kymo::event::{Declarations, Declared, Vocabulary};
-use kymo::platform::Exclusive;
+use kymo::event::{Declarations, Declared, Event, Vocabulary};
+use kymo::platform::{Exclusive, Platform};
 use kymo::ring::reader::{ChannelReader, View};
+use kymo::ring::source::Outside;
 use kymo::vocabulary::{MAX_CALLERS, Sampling, SamplingDriver};
 use kymo::{
     ChannelId, ChannelKind, Clock, Config, Consumer, Contexts, Ground, Memory, Mode, Overflow,
@@ -27,6 +28,7 @@ use kymo_c_record::port::{
     CSampler, DUMP_STATE, Port, SAMPLER, SAMPLING, SYNCHRONIZE, kymo_memory_cpus, kymo_memory_size,
     kymo_port_frequency, memory,
 };
+use kymo_c_record::record::kymo_record_name;
 
 /// `KYMO_ROLLING`: a full ring reuses its oldest packet.
 pub const ROLLING: u32 = flags::ROLLING;
@@ -208,6 +210,15 @@ impl Ground for Kernel {
 
     fn contexts(&self) -> Option<&Contexts> {
         None
+    }
+
+    const READS_BACK: bool = false;
+
+    /// By the function that records names: it is there anyway.
+    fn record_sampling<P: Platform>(&self, sampling: &Sampling) {
+        let (words, _) = sampling.encode();
+        // SAFETY: these are the words of the event, as its declaration encodes them.
+        unsafe { kymo_record_name(Sampling::ID, words.as_ptr(), words.len() as u32) };
     }
 
     fn opens(&self, events: &Events) {
@@ -439,13 +450,8 @@ pub(crate) fn runs() -> Result<bool, Refusal> {
 
 /// Whether a full ring of the session reuses its oldest packet.
 pub(crate) fn is_rolling() -> Result<bool, Refusal> {
-    let stream = Kernel.stream(0, ChannelKind::Events);
-    let mut claim = stream
-        .ok_or(Refusal::Invalid)?
-        .claim()
-        .ok_or(Refusal::Busy)?;
-    let stream = claim.get().as_ref().ok_or(Refusal::Invalid)?;
-    Ok(stream.reader().overflow() == Overflow::Overwrite)
+    let overflow = SESSIONS.with_reader(0, ChannelKind::Events, ChannelReader::overflow)?;
+    Ok(overflow == Overflow::Overwrite)
 }
 
 /// Copies what is new in a channel: a packet of its file, or a part of the metadata. Returns its
@@ -594,19 +600,17 @@ fn count() -> Result<Counts, Refusal> {
     let mut all = Counts::default();
     let live = Kernel.memory().live();
     for cpu in 0..SESSIONS.channels().cpus {
-        let stream = Kernel.stream(cpu, ChannelKind::Events);
-        let mut claim = stream
-            .ok_or(Refusal::Invalid)?
-            .claim()
-            .ok_or(Refusal::Busy)?;
-        let reader = claim.get().as_ref().ok_or(Refusal::Invalid)?.reader();
-        let (retained, reused) = reader.events(&live, view).map_err(|_| Refusal::Invalid)?;
-        let read = read_before(reader, reused);
-        let discarded = reader.discarded(&live).map_err(|_| Refusal::Invalid)?;
-        all.retained = all.retained.saturating_add(retained);
-        all.read = all.read.saturating_add(read);
-        all.overwritten = all.overwritten.saturating_add(reused - read);
-        all.discarded = all.discarded.saturating_add(discarded);
+        let add = |reader: &ChannelReader| -> Result<(), Outside> {
+            let (retained, reused) = reader.events(&live, view)?;
+            let (read, discarded) = (read_before(reader, reused), reader.discarded(&live)?);
+            all.retained = all.retained.saturating_add(retained);
+            all.read = all.read.saturating_add(read);
+            all.overwritten = all.overwritten.saturating_add(reused - read);
+            all.discarded = all.discarded.saturating_add(discarded);
+            Ok(())
+        };
+        let added = SESSIONS.with_reader(cpu, ChannelKind::Events, add)?;
+        added.map_err(|_| Refusal::Invalid)?;
     }
     Ok(all)
 }

@@ -7,7 +7,10 @@ use crate::ctf::stream::Stream;
 use crate::event::{Declarations, Vocabulary};
 use crate::exclusive::Exclusive;
 use crate::history::History;
+use crate::platform::Platform;
 use crate::ring::region::Memory;
+use crate::tracer::Tracer;
+use crate::vocabulary::Sampling;
 
 /// What a recorder's sessions are made of, wherever the kernel keeps it and in whatever language it
 /// declares its events. [`Fixed`] is that of a kernel in Rust.
@@ -30,6 +33,15 @@ pub trait Ground {
 
     /// What events record besides themselves, and what is counted; without it, no session counts.
     fn contexts(&self) -> Option<&Contexts>;
+
+    /// Whether `start` reads back what it has laid out, so that no session begins that cannot be
+    /// read. Without it, a kernel that leaves the reading to a host is linked without a reader.
+    const READS_BACK: bool = true;
+
+    /// Records how samples are taken.
+    fn record_sampling<P: Platform>(&self, sampling: &Sampling) {
+        Tracer::<P>::record(*sampling);
+    }
 
     /// A session of these events is about to be opened, and there is no other.
     fn opens(&self, events: &Self::Events) {

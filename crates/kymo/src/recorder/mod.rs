@@ -30,7 +30,7 @@ use crate::history::History;
 use crate::platform::{Call, Platform};
 use crate::ring::config::{Config, Error};
 use crate::ring::layout::{Consumer, Overflow};
-use crate::ring::reader::{Region, Shapes, View};
+use crate::ring::reader::{ChannelReader, Region, Shapes, View};
 use crate::ring::region::Memory;
 use crate::ring::source::{Live, Source};
 use crate::sample::LONGEST_PERIOD;
@@ -273,34 +273,35 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         }
         let Open { session, events } = claim.get().as_ref().ok_or(Refused::Invalid)?;
         let channels = session.channels();
-        let begun = if mode == Mode::Sample && !channels.samples {
-            Err(Refused::Config(Error::Config(
-                "the number of packets of samples (at least 4)",
-            )))
-        } else {
-            session.begin(events, |event| {
-                let is_asked = mode != Mode::Trace || event.channel != ChannelKind::Events;
-                mode.records(event.channel, event.id) && (is_asked || is_on(event.name))
-            });
+        if mode == Mode::Sample && !channels.samples {
             if is_first {
-                self.open_streams().map(drop)
-            } else {
-                Ok(())
+                session.abandon();
             }
-        };
-        if mode == Mode::Sample && begun.is_ok() {
-            Self::take_samples(&asked.sampling);
+            return Err(NO_SAMPLES);
         }
-        let begun = match mode {
-            Mode::Count => begun.and_then(|()| self.begin_counting()),
-            _ => begun,
-        };
-        if begun.is_err() {
-            // The region was laid out just now, so it can be read. If it cannot, recording must not
-            // go on where nobody could stop it.
+        session.begin(events, |event| {
+            let is_asked = mode != Mode::Trace || event.channel != ChannelKind::Events;
+            mode.records(event.channel, event.id) && (is_asked || is_on(event.name))
+        });
+        if G::READS_BACK
+            && is_first
+            && let Err(refused) = self.open_streams()
+        {
+            // Recording must not go on where nobody could stop it.
+            self.end_part(session, events, mode, true);
+            return Err(refused);
+        }
+        if mode == Mode::Sample {
+            self.take_samples(&asked.sampling);
+        }
+        if let Some(contexts) = self.ground.contexts()
+            && mode == Mode::Count
+            && let Err(refused) = begin_counting::<P>(&contexts.counting)
+        {
             self.end_part(session, events, mode, is_first);
+            return Err(refused);
         }
-        begun.map(|()| Started {
+        Ok(Started {
             channels: channels.len(),
             overflow: session.overflow(),
         })
@@ -319,29 +320,61 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
             })?;
         *self.metadata.wait().get() = 0;
         let channels = session.channels();
-        let of_these = events
-            .declared()
-            .filter(|event| channels.has(event.channel));
-        let longest = of_these.map(|event| event.words).max().unwrap_or(0);
-        self.record_words.store(longest as u32, Relaxed);
+        self.record_words.store(session.record_words(), Relaxed);
         let samples = if channels.samples { SAMPLES } else { 0 };
         self.channels.store(channels.cpus | samples, Relaxed);
         Ok(session)
     }
 
-    /// Opens the channels of the region for `read`. Gives its packets' largest size, in words.
+    /// The stream of a channel in its place, opened where nobody has asked for it before: a kernel
+    /// that leaves the reading to a host is linked without a reader. The caller has claimed the
+    /// place, and has seen since that there is a session: none ends until the claim does.
+    fn opened<'a>(
+        &self,
+        place: &'a mut Option<Stream>,
+        cpu: u32,
+        kind: ChannelKind,
+    ) -> Result<&'a mut Stream, Refused> {
+        if place.is_none() {
+            let live = self.ground.memory().live();
+            let region = Region::open(&live).map_err(|_| Refused::Invalid)?;
+            let reader = region.channel(&live, cpu, kind);
+            let (reader, header) = (reader.map_err(|_| Refused::Invalid)?, region.header());
+            *place = Some(Stream::new(reader, header.uuid, header.clock_start));
+        }
+        place.as_mut().ok_or(Refused::Invalid)
+    }
+
+    /// Has a look at the reader of a channel of the present session.
+    ///
+    /// # Errors
+    /// [`Refused::Invalid`] where there is no session, or not that channel; [`Refused::Busy`] while
+    /// it is read.
+    pub fn with_reader<R>(
+        &self,
+        cpu: u32,
+        kind: ChannelKind,
+        look: impl FnOnce(&ChannelReader) -> R,
+    ) -> Result<R, Refused> {
+        let place = self.ground.stream(cpu, kind).ok_or(Refused::Invalid)?;
+        let mut claim = place.claim().ok_or(Refused::Busy)?;
+        if !self.states().any_is_readable() {
+            return Err(Refused::Invalid);
+        }
+        let stream = self.opened(claim.get(), cpu, kind)?;
+        Ok(look(stream.reader()))
+    }
+
+    /// Opens all channels of the region. Gives its packets' largest size, in words.
     fn open_streams(&self) -> Result<usize, Refused> {
         let live = self.ground.memory().live();
         let region = Region::open(&live).map_err(|_| Refused::Invalid)?;
-        let header = region.header();
         let mut packet_words = 0;
         for (cpu, kind) in region.channels().streams() {
-            let reader = region
-                .channel(&live, cpu, kind)
-                .map_err(|_| Refused::Invalid)?;
-            packet_words = packet_words.max(reader.scratch_words());
-            let stream = self.ground.stream(cpu, kind).ok_or(Refused::Invalid)?;
-            *stream.wait().get() = Some(Stream::new(reader, header.uuid, header.clock_start));
+            let place = self.ground.stream(cpu, kind).ok_or(Refused::Invalid)?;
+            let mut claim = place.wait();
+            let stream = self.opened(claim.get(), cpu, kind)?;
+            packet_words = packet_words.max(stream.reader().scratch_words());
         }
         Ok(packet_words)
     }
@@ -433,10 +466,13 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
             ChannelId::Metadata => return self.read_metadata(buffer),
             ChannelId::Cpu(cpu, kind) => (cpu, kind),
         };
-        let stream = self.ground.stream(cpu, kind).ok_or(Refused::Invalid)?;
-        let mut claim = stream.claim().ok_or(Refused::Busy)?;
-        // A `finish` that came in between has taken the stream.
-        let stream = claim.get().as_mut().ok_or(Refused::Invalid)?;
+        let place = self.ground.stream(cpu, kind).ok_or(Refused::Invalid)?;
+        let mut claim = place.claim().ok_or(Refused::Busy)?;
+        // A `finish` may have come in between. One that comes now waits for the claim.
+        if !self.state(mode).is_readable() {
+            return Err(Refused::Invalid);
+        }
+        let stream = self.opened(claim.get(), cpu, kind)?;
         let live = self.ground.memory().live();
         let is_reopened = self.channels.load(Relaxed) & REOPENED != 0;
         match self.ground.vocabulary().filter(|_| !is_reopened) {
@@ -584,15 +620,6 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         Ok(())
     }
 
-    fn begin_counting(&self) -> Result<(), Refused> {
-        let counting = &self.ground.contexts().ok_or(Refused::NotBuilt)?.counting;
-        let group = counting.group().ok_or(NO_GROUP)?;
-        counting.switch(true);
-        P::counting(Some(&group)).inspect_err(|_| counting.switch(false))?;
-        counting.set_used(true);
-        Ok(())
-    }
-
     /// Changes how samples are taken, while they are.
     ///
     /// # Errors
@@ -604,15 +631,15 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         }
         check_period(sampling)?;
         let _claim = self.session.claim().ok_or(Refused::Busy)?;
-        Self::take_samples(sampling);
+        self.take_samples(sampling);
         Ok(())
     }
 
     /// Has samples be taken like this, and records it.
-    fn take_samples(sampling: &Sampling) {
+    fn take_samples(&self, sampling: &Sampling) {
         P::sampling(sampling);
         if Tracer::<P>::is_on::<Sampling>() {
-            Tracer::<P>::record(*sampling);
+            self.ground.record_sampling::<P>(sampling);
         }
     }
 
@@ -672,9 +699,12 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         let releases = matches!(region, Region::Release | Region::CloseAndRelease);
         let mut diagnostics = Diagnostics::default();
         let live = self.ground.memory().live();
-        for stream in self.streams() {
-            let mut claim = stream.wait();
-            if let Some(stream) = claim.get() {
+        for (cpu, kind) in self.channels().streams() {
+            let Some(place) = self.ground.stream(cpu, kind) else {
+                continue;
+            };
+            let mut claim = place.wait();
+            if let Ok(stream) = self.opened(claim.get(), cpu, kind) {
                 let mut reader = stream.reader().clone();
                 // The memory is the recorder's own: it is all there.
                 let _ = reader.refresh_losses(&live);
@@ -725,8 +755,8 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         }
         let states = self.states();
         let others = Mode::ALL.map(|other| other != mode && states.of(other) == State::Running);
-        session.end(events, |event| {
-            let records = |mode: Mode| mode.records(event.channel, event.id);
+        session.end(events, |channel, id| {
+            let records = |mode: Mode| mode.records(channel, id);
             let mut others = Mode::ALL.into_iter().zip(others);
             records(mode) && !others.any(|(other, runs)| runs && records(other))
         });
@@ -781,6 +811,14 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
     }
 }
 
+fn begin_counting<P: Platform>(counting: &Counting) -> Result<(), Refused> {
+    let group = counting.group().ok_or(NO_GROUP)?;
+    counting.switch(true);
+    P::counting(Some(&group)).inspect_err(|_| counting.switch(false))?;
+    counting.set_used(true);
+    Ok(())
+}
+
 /// Refuses periods that a sampler cannot have.
 fn check_period(sampling: &Sampling) -> Result<(), Refused> {
     let what = match sampling.period {
@@ -791,6 +829,10 @@ fn check_period(sampling: &Sampling) -> Result<(), Refused> {
     Err(Refused::Config(Error::Config(what)))
 }
 
+/// Samples without channels for them.
+const NO_SAMPLES: Refused = Refused::Config(Error::Config(
+    "the number of packets of samples (at least 4)",
+));
 /// Counts of nothing.
 const NO_GROUP: Refused = Refused::Config(Error::Config("the events to count (none)"));
 

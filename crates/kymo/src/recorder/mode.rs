@@ -173,6 +173,13 @@ impl States {
         Ok(others)
     }
 
+    /// Whether there is something to read.
+    pub(super) fn any_is_readable(self) -> bool {
+        Mode::ALL
+            .into_iter()
+            .any(|mode| self.of(mode).is_readable())
+    }
+
     /// Whether any mode records, is about to, or did just now.
     pub(super) fn any_runs(self) -> bool {
         Mode::ALL

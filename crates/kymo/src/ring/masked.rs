@@ -12,7 +12,7 @@ use super::layout::{
     TIME_BITS, compact_header,
 };
 use super::local::{Cursor, Epoch, Events, Limit, Local};
-use super::long::checked_rem;
+use super::long::remainder;
 use super::payload::Payload;
 use super::slot::{Slot, word};
 use super::{Environment, Lost, RecordType, Reserve, name_epoch, step_back, without_ring};
@@ -360,8 +360,8 @@ pub(crate) fn begin(
     first_packet: u64,
     time: u64,
 ) {
-    let packets = u64::from(control.packets.load(Relaxed));
-    let slot_address = ring_address + checked_rem(first_packet, packets) * packet_size;
+    let slot = remainder(first_packet, control.packets.load(Relaxed));
+    let slot_address = ring_address + u64::from(slot) * packet_size;
     // SAFETY: the caller (`start`) placed the ring at `ring_address` in the region.
     let slot = unsafe { Slot::at(slot_address) };
     slot.open(first_packet, time);

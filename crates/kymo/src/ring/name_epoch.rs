@@ -76,11 +76,9 @@ pub(crate) fn opened(control: &Control, number: u64) {
     }
     // Of N packets, N - 1 hold names for certain: one may be taken already to be opened next.
     let length = control.packets.load(Relaxed).saturating_sub(1) / 3;
-    if number
-        .wrapping_sub(control.first_packet.load(Relaxed))
-        .checked_rem(length.into())
-        == Some(0)
-    {
+    // Every 2^32 packets, one epoch is shorter than the others.
+    let passed = number.wrapping_sub(control.first_packet.load(Relaxed)) as u32;
+    if passed.checked_rem(length) == Some(0) {
         advance();
     }
 }

@@ -33,6 +33,7 @@ struct Described<'a, D> {
     hosted: bool,
     channels: ChannelSet,
     counters: Counters,
+    record_words: usize,
 }
 
 impl<D: Declarations> Described<'_, D> {
@@ -48,7 +49,7 @@ impl<D: Declarations> Contents for Described<'_, D> {
     }
 
     fn longest_record(&self) -> usize {
-        self.events().map(|event| event.words).max().unwrap_or(0)
+        self.record_words
     }
 
     fn counter_words(&self) -> u32 {
@@ -116,6 +117,7 @@ pub struct Session<P> {
     memory: Memory,
     channels: ChannelSet,
     overflow: Overflow,
+    record_words: u32,
     id: u64,
     platform: PhantomData<P>,
 }
@@ -127,6 +129,7 @@ impl<P: Platform> Session<P> {
             memory: Memory::NONE,
             channels: config.channels(),
             overflow: config.overflow,
+            record_words: 0,
             id: 0,
             platform: PhantomData,
         }
@@ -139,13 +142,16 @@ impl<P: Platform> Session<P> {
         declarations: &impl Declarations,
     ) -> Result<Session<P>, Error> {
         let channels = config.channels();
-        let described = Described {
+        let mut described = Described {
             declarations,
             clock: config.clock,
             hosted: config.hosted,
             channels,
             counters: P::COUNTERS,
+            record_words: 0,
         };
+        let words = described.events().map(|event| event.words);
+        described.record_words = words.max().unwrap_or(0);
         let id = memory.form::<P>(config, <P::Reserve as Reserve>::KIND, &described)?;
         // This comes before the switches: whoever sees one on finds that its things have no names
         // yet.
@@ -155,6 +161,7 @@ impl<P: Platform> Session<P> {
             memory,
             channels,
             overflow: config.overflow,
+            record_words: described.record_words as u32,
             id,
             platform: PhantomData,
         })
@@ -175,11 +182,17 @@ impl<P: Platform> Session<P> {
 
     /// Switches off the events that `is_off` asks for; returns when no writer is inside one of
     /// them. The kernel's own counters are recorded then, if their events are among these.
-    pub(crate) fn end(&self, events: &impl Declarations, is_off: impl Fn(&Declared) -> bool) {
-        let ends = |event: &EventSchema| self.is_on(event) && is_off(&event.into());
+    pub(crate) fn end(
+        &self,
+        events: &impl Declarations,
+        is_off: impl Fn(ChannelKind, u32) -> bool,
+    ) {
+        let ends = |event: &EventSchema| self.is_on(event) && is_off(event.channel, event.id);
         let counts = COUNTS.map(|event| ends(&event).then_some(event.id));
-        for event in events.declared().filter(|event| is_off(event)) {
-            self.set(event.channel, event.id, false);
+        for event in events.declared() {
+            if is_off(event.channel, event.id) {
+                self.set(event.channel, event.id, false);
+            }
         }
         P::synchronize();
         self.record_counters(counts);
@@ -202,6 +215,11 @@ impl<P: Platform> Session<P> {
         self.overflow
     }
 
+    /// Words of its longest record, header included.
+    pub(crate) fn record_words(&self) -> u32 {
+        self.record_words
+    }
+
     /// The region, for a reader.
     pub fn live(&self) -> Live {
         self.memory.live()
@@ -220,6 +238,12 @@ impl<P: Platform> Session<P> {
             P::dump_state();
         }
         Ok(())
+    }
+
+    /// Ends a session of which no event is on yet: there is no writer, and nothing to report.
+    pub(crate) fn abandon(&self) {
+        self.memory.end_without_ring();
+        self.memory.close();
     }
 
     /// Stops recording. Returns when no writer is inside of a record; the rings keep what they

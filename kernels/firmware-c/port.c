@@ -5,6 +5,7 @@
 
 KYMO_MEMORY(1, TRACE_MEMORY)
 KYMO_EVENT_TABLE(own_events, OWN_EVENTS)
+KYMO_SAMPLER(sampler, 1)
 
 uint64_t kymo_port_clock(void) { return clock_now(); }
 uint64_t kymo_port_frequency(void) { return CLOCK_FREQUENCY; }
@@ -19,6 +20,30 @@ static void dump_state(void) {
                           KYMO_TO_NUL);
 }
 
+/* Where the timer's interrupt has found the processor. */
+void take_sample(uintptr_t pc, uintptr_t fp, uint32_t missed) {
+    extern const char text_begin[], text_end[];
+    const struct task *task = running;
+    const struct kymo_sample sample = {
+        .ip = pc,
+        .fp = fp,
+        .tid = task->id,
+        .mode = task->id == KYMO_TID_IDLE ? KYMO_CPU_MODE_IDLE : KYMO_CPU_MODE_KERNEL,
+        .missed = missed,
+        .text = {(uintptr_t)text_begin, (uintptr_t)text_end},
+        .stacks = {{(uintptr_t)task->stack, (uintptr_t)(task->stack + STACK_WORDS), NULL}},
+    };
+    kymo_sample(&sample);
+}
+
+static void start(enum kymo_mode mode, const struct kymo_config *config) {
+    int32_t channels = kymo_start(mode, config);
+    if (channels < 0 && channels != -KYMO_EOPNOTSUPP) {
+        print("firmware: recording does not start: error %u\n", (unsigned)-channels);
+        machine_exit(1);
+    }
+}
+
 void tracing_start(void) {
     struct kymo_config config = {
         .flags = TRACE_FLAGS,
@@ -26,13 +51,18 @@ void tracing_start(void) {
         .packet_size = TRACE_PACKET_SIZE,
         .seed = clock_now(),
         .dump_state = dump_state,
+        .samples_packets = TRACE_SAMPLES,
+        .sample_period = TRACE_PERIOD,
+        .sampler = &sampler,
+        .sampling = sampling_changed,
     };
     KYMO_OWN(config, own_events);
-    int32_t channels = kymo_start(KYMO_TRACE, &config);
-    if (channels < 0 && channels != -KYMO_EOPNOTSUPP) {
-        print("firmware: tracing does not start: error %u\n", (unsigned)-channels);
-        machine_exit(1);
-    }
+    start(KYMO_TRACE, &config);
+    if (TRACE_SAMPLES > 0)
+        start(KYMO_SAMPLE, &config);
 }
 
-void tracing_stop(void) { kymo_stop(KYMO_TRACE); }
+void tracing_stop(void) {
+    kymo_stop(KYMO_SAMPLE);
+    kymo_stop(KYMO_TRACE);
+}

@@ -23,7 +23,7 @@ _start:
     j 3b
 
 # A trap saves on the stack of the task that it interrupts what a C function may change, and calls
-# trap(cause, pc, value), which returns the pc to go on at: of this task, perhaps much later.
+# trap(cause, pc, value, fp), which returns the pc to go on at: of this task, perhaps much later.
     .text
     .align 2
 trap_entry:
@@ -47,6 +47,7 @@ trap_entry:
     csrr a0, mcause
     csrr a1, mepc
     csrr a2, mtval
+    mv a3, s0
     csrr t0, mstatus
     sw t0, 64(sp)
     call trap

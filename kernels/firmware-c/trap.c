@@ -13,7 +13,7 @@
 #define MIE_TIMER 0x80u
 
 bool in_interrupt;
-static uint64_t next_tick;
+static uint64_t next_tick, next_sample = UINT64_MAX;
 
 uintptr_t interrupts_mask(void) {
     uintptr_t saved;
@@ -40,21 +40,36 @@ static void set_timer(uint64_t at) {
     MTIMECMP[1] = (uint32_t)(at >> 32);
 }
 
+static void set_next(void) { set_timer(next_sample < next_tick ? next_sample : next_tick); }
+
 void timer_start(void) {
     next_tick = clock_now() + CLOCK_FREQUENCY / TICKS_A_SECOND;
-    set_timer(next_tick);
+    set_next();
     __asm__ volatile("csrs mie, %0" : : "r"(MIE_TIMER));
 }
 
-static void timer_interrupt(void) {
-    do {
-        next_tick += CLOCK_FREQUENCY / TICKS_A_SECOND;
-        scheduler_tick();
-    } while (next_tick <= clock_now());
-    set_timer(next_tick);
+/* Samples are to be taken every `period` ticks of the clock from now on; 0: no more. */
+void sampling_changed(uint64_t period) {
+    uintptr_t saved = interrupts_mask();
+    next_sample = period > 0 ? clock_now() + kymo_sample_next() : UINT64_MAX;
+    set_next();
+    interrupts_restore(saved);
 }
 
-uintptr_t trap(uintptr_t cause, uintptr_t pc, uintptr_t value) {
+static void timer_interrupt(uintptr_t pc, uintptr_t fp) {
+    const uint64_t now = clock_now(), period = kymo_sample_period();
+    if (period > 0 && now >= next_sample) {
+        take_sample(pc, fp, (uint32_t)(now - next_sample) / (uint32_t)period);
+        next_sample = now + kymo_sample_next();
+    }
+    while (next_tick <= clock_now()) {
+        next_tick += CLOCK_FREQUENCY / TICKS_A_SECOND;
+        scheduler_tick();
+    }
+    set_next();
+}
+
+uintptr_t trap(uintptr_t cause, uintptr_t pc, uintptr_t value, uintptr_t fp) {
     unsigned number = (unsigned)cause & 0xffu;
     if (cause >> 31 == 0) {
         kymo_exception_masked(number, pc, value);
@@ -68,7 +83,7 @@ uintptr_t trap(uintptr_t cause, uintptr_t pc, uintptr_t value) {
     statistics.interrupts++;
     kymo_irq_handler_entry_masked(number);
     if (number == TIMER_INTERRUPT)
-        timer_interrupt();
+        timer_interrupt(pc, fp);
     kymo_irq_handler_exit_masked(number);
     in_interrupt = false;
     schedule_if_needed();

@@ -196,6 +196,8 @@ pub(crate) enum Firmware {
     Off,
     /// Two tasks in a known order, and a flight recorder.
     TraceSched,
+    /// Functions that take known parts of the time, sampled.
+    Sample,
 }
 
 /// Builds kernels/firmware-c, an RTOS in C for RV32. Returns its ELF image.
@@ -208,10 +210,16 @@ pub(crate) fn firmware(which: Firmware) -> Result<PathBuf> {
             "apps/trace_sched.c",
             Some("-DTRACE_SCHED"),
         ),
+        Firmware::Sample => (
+            "firmware-c-sample",
+            "apps/sample.c",
+            Some("-DTRACE_SAMPLES=64"),
+        ),
     };
     let image = target().join("clib").join(name);
     let mut gcc = gcc(&folder("firmware-c"));
     gcc.args(define).args(["-g", "-I", ".", app]);
+    gcc.arg("-fno-omit-frame-pointer");
     gcc.args(["start.s", "main.c", "task.c", "sync.c", "channels.c"]);
     gcc.args(["trap.c", "port.c"]);
     if matches!(which, Firmware::Off) {

@@ -144,11 +144,14 @@ const IN_RUST: [Image<Build>; 20] = [
 ];
 
 /// Images of kernels in C, which are linked to the library.
-const IN_C: [Image<Link>; 8] = [
+const IN_C: [Image<Link>; 9] = [
     ("KYMO_TINY_C", clib::tiny),
     ("KYMO_TINY_C_RECORDER", clib::recorder),
     ("KYMO_FIRMWARE_C", || clib::firmware(Firmware::Work)),
     ("KYMO_FIRMWARE_C_OFF", || clib::firmware(Firmware::Off)),
+    ("KYMO_FIRMWARE_C_SAMPLE", || {
+        clib::firmware(Firmware::Sample)
+    }),
     ("KYMO_FIRMWARE_C_TRACE_SCHED", || {
         clib::firmware(Firmware::TraceSched)
     }),

@@ -15,7 +15,17 @@ void app(void);
 #define TRACE_PACKETS 64
 #define TRACE_PACKET_SIZE 1024
 #endif
-#define TRACE_MEMORY KYMO_REGION_SIZE(1, TRACE_PACKETS, TRACE_PACKET_SIZE)
+#ifdef TRACE_SAMPLES
+/* Every 100 us, where the time goes. */
+#define TRACE_PERIOD (CLOCK_FREQUENCY / 10000u)
+#undef TRACE_PACKET_SIZE
+#define TRACE_PACKET_SIZE 2048
+#else
+#define TRACE_SAMPLES 0
+#define TRACE_PERIOD 0
+#endif
+#define TRACE_MEMORY                                                              \
+    (KYMO_REGION_SIZE(1, TRACE_PACKETS, TRACE_PACKET_SIZE) + TRACE_SAMPLES * TRACE_PACKET_SIZE)
 
 void tracing_start(void);
 void tracing_stop(void);

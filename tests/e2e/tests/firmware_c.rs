@@ -90,6 +90,37 @@ fn every_check_of_the_event_log_passes_in_c() {
     }
 }
 
+/// R-01 in C: the shares of three functions are those of their work, beside the events of the same
+/// session; an idle processor is seen as idle.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn shares_of_functions_in_c_are_those_of_their_work() {
+    let (trace, _) = recorded("KYMO_FIRMWARE_C_SAMPLE", "firmware-c-sample");
+    let (counts, _) = counted(&trace);
+    assert!(counts["sched_switch"] > 100, "{counts:?}");
+    let folded = |more: &[&str]| {
+        let mut command = kymo(["flame", "--format", "folded"]);
+        let output = run(command.args(more).arg(&trace), 0);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = folded(&[]);
+    let of = |text: &str, function: &str| -> f64 {
+        let lines = text.lines().filter_map(|line| line.rsplit_once(' '));
+        let own = lines.filter(|(stack, _)| stack.rsplit(';').next() == Some(function));
+        own.map(|(_, count)| count.parse::<f64>().unwrap()).sum()
+    };
+    let parts = ["one_part", "two_parts", "three_parts"].map(|name| of(&text, name));
+    let all: f64 = parts.iter().sum();
+    assert!(all > 2_000.0, "{text}");
+    for (part, expected) in parts.into_iter().zip([1.0, 2.0, 3.0]) {
+        let off = 100.0 * (part / all - expected / 6.0);
+        assert!(off.abs() < 2.0, "{off} of {expected} sixths\n{text}");
+    }
+    let with_idle = folded(&["--include-idle"]);
+    assert!(with_idle.len() > text.len(), "{with_idle}");
+    run(&mut kymo(["check".as_ref(), trace.as_os_str()]), 0);
+}
+
 /// L-08: with `KYMO_OFF` the firmware does the same, and nothing of Kymo is in it.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]

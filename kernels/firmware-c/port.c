@@ -21,12 +21,13 @@ static void dump_state(void) {
 }
 
 /* Where the timer's interrupt has found the processor. */
-void take_sample(uintptr_t pc, uintptr_t fp, uint32_t missed) {
+void take_sample(uintptr_t pc, uintptr_t fp, uintptr_t ra, uint32_t missed) {
     extern const char text_begin[], text_end[];
     const struct task *task = running;
     const struct kymo_sample sample = {
         .ip = pc,
         .fp = fp,
+        .link = ra,
         .tid = task->id,
         .mode = task->id == KYMO_TID_IDLE ? KYMO_CPU_MODE_IDLE : KYMO_CPU_MODE_KERNEL,
         .missed = missed,

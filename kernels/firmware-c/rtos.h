@@ -133,7 +133,7 @@ void scheduler_tick(void);
 void schedule_if_needed(void);
 _Noreturn void task_end(void);
 void timer_start(void);
-void take_sample(uintptr_t pc, uintptr_t fp, uint32_t missed);
+void take_sample(uintptr_t pc, uintptr_t fp, uintptr_t ra, uint32_t missed);
 void sampling_changed(uint64_t period);
 extern struct task *all_tasks;
 

@@ -23,7 +23,7 @@ _start:
     j 3b
 
 # A trap saves on the stack of the task that it interrupts what a C function may change, and calls
-# trap(cause, pc, value, fp), which returns the pc to go on at: of this task, perhaps much later.
+# trap(cause, pc, value, fp, ra), which returns the pc to go on at: of this task, perhaps much later.
     .text
     .align 2
 trap_entry:
@@ -48,6 +48,7 @@ trap_entry:
     csrr a1, mepc
     csrr a2, mtval
     mv a3, s0
+    mv a4, ra
     csrr t0, mstatus
     sw t0, 64(sp)
     call trap
@@ -109,10 +110,12 @@ switch_stacks:
     addi sp, sp, 64
     ret
 
-# Where a new task begins: s0 is its code, s1 its argument.
+# Where a new task begins: s0 is its code, s1 its argument. A frame pointer of 0 ends call chains.
     .globl task_begin
 task_begin:
     csrsi mstatus, 8
     mv a0, s1
-    jalr s0
+    mv t0, s0
+    li s0, 0
+    jalr t0
     tail task_end

@@ -56,10 +56,10 @@ void sampling_changed(uint64_t period) {
     interrupts_restore(saved);
 }
 
-static void timer_interrupt(uintptr_t pc, uintptr_t fp) {
+static void timer_interrupt(uintptr_t pc, uintptr_t fp, uintptr_t ra) {
     const uint64_t now = clock_now(), period = kymo_sample_period();
     if (period > 0 && now >= next_sample) {
-        take_sample(pc, fp, (uint32_t)(now - next_sample) / (uint32_t)period);
+        take_sample(pc, fp, ra, (uint32_t)(now - next_sample) / (uint32_t)period);
         next_sample = now + kymo_sample_next();
     }
     while (next_tick <= clock_now()) {
@@ -69,7 +69,8 @@ static void timer_interrupt(uintptr_t pc, uintptr_t fp) {
     set_next();
 }
 
-uintptr_t trap(uintptr_t cause, uintptr_t pc, uintptr_t value, uintptr_t fp) {
+uintptr_t trap(uintptr_t cause, uintptr_t pc, uintptr_t value, uintptr_t fp,
+               uintptr_t ra) {
     unsigned number = (unsigned)cause & 0xffu;
     if (cause >> 31 == 0) {
         kymo_exception_masked(number, pc, value);
@@ -83,7 +84,7 @@ uintptr_t trap(uintptr_t cause, uintptr_t pc, uintptr_t value, uintptr_t fp) {
     statistics.interrupts++;
     kymo_irq_handler_entry_masked(number);
     if (number == TIMER_INTERRUPT)
-        timer_interrupt(pc, fp);
+        timer_interrupt(pc, fp, ra);
     kymo_irq_handler_exit_masked(number);
     in_interrupt = false;
     schedule_if_needed();

@@ -204,6 +204,7 @@ struct kymo_window {
  * -fno-omit-frame-pointer), and nothing is read but what lies in a window. */
 struct kymo_sample {
     uintptr_t ip, fp;        /* the instruction pointer and the frame pointer */
+    uintptr_t link;          /* RISC-V: ra, for functions that call none; else 0 */
     uint32_t tid;            /* the thread that ran */
     uint32_t mode;           /* of enum kymo_cpu_mode */
     uint32_t missed;         /* samples that were due since the CPU's last one and not taken */

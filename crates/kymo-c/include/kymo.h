@@ -230,6 +230,7 @@ struct kymo_window {
  * -fno-omit-frame-pointer), and nothing is read but what lies in a window. */
 struct kymo_sample {
     uintptr_t ip, fp;        /* the instruction pointer and the frame pointer */
+    uintptr_t link;          /* RISC-V: ra, for functions that call none; else 0 */
     uint32_t tid;            /* the thread that ran */
     uint32_t mode;           /* of enum kymo_cpu_mode */
     uint32_t missed;         /* samples that were due since the CPU's last one and not taken */
@@ -279,7 +280,7 @@ struct kymo_perf_options {
 /* Begins to record. The tables of `config` must stay. A mode that joins one that runs takes the
  * session as it is: the configuration is that of the first mode. Returns the number of channels,
  * from 0 on; each is a file of the trace. */
-#define kymo_start kymo_start_for_header_194e27ac /* A library for another one does not link. */
+#define kymo_start kymo_start_for_header_4cc36590 /* A library for another one does not link. */
 int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
 
 /* Copies what is new in a channel to `buffer`: one packet of its file, or a part of the metadata.

@@ -48,6 +48,7 @@ impl CWindow {
 pub struct CSample {
     ip: usize,
     fp: usize,
+    link: usize,
     tid: u32,
     mode: u32,
     missed: u32,
@@ -75,6 +76,10 @@ impl Memory for CSample {
         let mut stacks = stacks.filter(|stack| (stack.begin..stack.end).contains(&address));
         // SAFETY: `kymo_sample` was promised that they can be read.
         stacks.next().map(|stack| unsafe { stack.window() })
+    }
+
+    fn link(&self) -> usize {
+        self.link
     }
 
     fn user_registers(&self) -> Option<Registers> {

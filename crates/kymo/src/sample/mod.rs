@@ -306,7 +306,8 @@ fn unwind(
     let mut kernel_end = ChainEnd::Absent;
     if !is_user {
         let stack = |address| memory.kernel_stack(address);
-        kernel_end = callers.follow(registers.fp, memory.kernel_text(), true, stack);
+        let (fp, link, text) = (registers.fp, memory.link(), memory.kernel_text());
+        kernel_end = callers.follow(fp, link, text, true, stack);
         user = memory.user_registers();
     }
     let kernel_callers = callers.len();
@@ -316,7 +317,8 @@ fn unwind(
         Some(user) if !is_user && !callers.push(user.ip) => ChainEnd::Cut,
         Some(user) => {
             let stack = |address| memory.user_stack(address);
-            callers.follow(user.fp, memory.user_text(), false, stack)
+            let link = if is_user { memory.link() } else { 0 };
+            callers.follow(user.fp, link, memory.user_text(), false, stack)
         }
         None => ChainEnd::Absent,
     };

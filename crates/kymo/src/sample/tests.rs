@@ -27,6 +27,7 @@ struct Made {
     /// Words of the program's stack that are mapped, in pages of four words.
     mapped: Range<usize>,
     registers: Option<Registers>,
+    link: usize,
     /// Called at each look at the kernel stack.
     interrupt: Option<fn(&Made)>,
 }
@@ -38,6 +39,7 @@ impl Made {
             user: vec![0; 64].into(),
             mapped: 0..64,
             registers: None,
+            link: 0,
             interrupt: None,
         }
     }
@@ -91,6 +93,10 @@ impl Memory for Made {
             .then(|| unsafe { Window::new(range, self.kernel.as_ptr().cast()) })
     }
 
+    fn link(&self) -> usize {
+        self.link
+    }
+
     fn user_registers(&self) -> Option<Registers> {
         self.registers
     }
@@ -128,6 +134,46 @@ fn found(
 }
 
 use ChainEnd::{Absent, Complete, Cut, Misaligned, NotCode, NotRising, Unmapped};
+
+/// A function that calls none may have stored the caller's frame pointer alone: the link register
+/// has the return address. It counts for the first frame only, and only if the rest fits.
+#[test]
+fn the_link_register_has_the_caller_of_a_leaf() {
+    let mut made = Made::new();
+    let caller = made.kernel_chain(&[10, 20]);
+    // The frame of the leaf: a word of anything, then the caller's frame pointer.
+    (made.kernel[4], made.kernel[5]) = (0x77, caller);
+    let fp = made.kernel_address(4) + TO_POINTER;
+    let ends = |kernel| [kernel, ChainEnd::Absent];
+    let broken = (vec![], 0, ends(ChainEnd::NotCode));
+    assert_eq!(found(&made, 9, fp, false), broken);
+    made.link = KERNEL.end;
+    assert_eq!(found(&made, 9, fp, false), broken);
+    made.link = KERNEL.start + 0x123;
+    let all = vec![made.link, KERNEL.start + 10, KERNEL.start + 20];
+    let complete = ends(ChainEnd::Complete);
+    assert_eq!(found(&made, 9, fp, false), (all.clone(), 3, complete));
+    assert_eq!(
+        found(&made, 1, fp, false),
+        (all[..1].to_vec(), 1, ends(ChainEnd::Cut))
+    );
+    // A function that has stored its return address.
+    assert_eq!(
+        found(&made, 9, caller, false),
+        (all[1..].to_vec(), 2, complete)
+    );
+    // No other frame is that of a leaf.
+    (made.kernel[21], made.kernel[30]) = (made.kernel_address(30) + TO_POINTER, 0);
+    assert_eq!(
+        found(&made, 9, fp, false),
+        (all[..2].to_vec(), 2, ends(ChainEnd::NotCode))
+    );
+    // What stands there leads downwards, or off the stack.
+    for wrong in [fp, fp - 2 * WORD, made.kernel_address(64)] {
+        made.kernel[5] = wrong;
+        assert_eq!(found(&made, 9, fp, false), broken);
+    }
+}
 
 #[test]
 fn a_chain_is_followed_to_its_end_and_cut_at_the_depth() {

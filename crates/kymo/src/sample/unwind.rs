@@ -97,6 +97,14 @@ pub trait Memory {
     /// meanwhile.
     fn kernel_stack(&self, address: usize) -> Option<Window>;
 
+    /// The link register of the interrupted code, on RISC-V; 0 where it is not known. Only there is
+    /// the return address of a function that calls none, where the compiler stores none (gcc before
+    /// 14, and later ones without `-mno-omit-leaf-frame-pointer`).
+    #[inline(always)]
+    fn link(&self) -> usize {
+        0
+    }
+
     /// The registers with which the running thread's program entered the kernel; `None` for a
     /// thread without a program. Only a sample in the kernel asks for them.
     fn user_registers(&self) -> Option<Registers> {
@@ -161,13 +169,14 @@ impl<'a> Callers<'a> {
 
     /// Follows the frames from `fp` on. `window_at` gives the readable memory around an address;
     /// `stacks` says whether the chain may go on at any address there (an interrupt's stack, then a
-    /// thread's), or only upwards.
+    /// thread's), or only upwards. `link` is [`Memory::link`], or 0.
     ///
     /// Each round either adds a caller or ends, so this takes as many as there is place for.
     #[inline(always)]
     pub(super) fn follow(
         &mut self,
         mut fp: usize,
+        mut link: usize,
         text: Range<usize>,
         stacks: bool,
         window_at: impl Fn(usize) -> Option<Window>,
@@ -191,6 +200,17 @@ impl<'a> Callers<'a> {
             // SAFETY: it does, and `frame` is aligned.
             let [caller, address] = unsafe { window.read(frame) };
             if address.wrapping_sub(text.start) >= text_len {
+                // A frame without a return address has the caller's frame pointer in its place.
+                let is_leaf = link.wrapping_sub(text.start) < text_len
+                    && address > fp
+                    && window.holds(address.wrapping_sub(RECORD_TO_POINTER));
+                if is_leaf {
+                    if !self.push(link) {
+                        return ChainEnd::Cut;
+                    }
+                    (fp, link) = (address, 0);
+                    continue;
+                }
                 return match address {
                     0 => ChainEnd::Complete,
                     _ => ChainEnd::NotCode,

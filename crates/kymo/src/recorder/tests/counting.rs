@@ -320,6 +320,16 @@ fn what_cannot_be_counted_is_refused_and_nothing_runs() {
     assert_eq!(start(), Err(Refused::Count(too_many)));
     assert_eq!(recorder.state(Mode::Trace), State::Running);
     assert!(T::is_on::<Beat>() && !T::is_on::<GroupCount>());
+    // It is read as what it is: nothing is left of the session that did not begin.
+    let live = recorder.ground.memory().live();
+    let uuid = Region::open(&live).unwrap().header().uuid;
+    let mut packet = vec![0; recorder.buffer_words(CONFIG.packet_size)];
+    assert!(recorder.read(TRACE, 2, Some(&mut packet)).unwrap() > 0);
+    let bytes: Vec<u8> = packet[1..5]
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
+    assert_eq!(bytes, uuid);
     let one = group(&[CYCLES]);
     assert_eq!(recorder.set_counting(TRACE, &one, 1), Err(Refused::Invalid));
     recorder.set_counting(COUNT, &one, PERIOD).unwrap();

@@ -73,7 +73,7 @@ void start(void) {
     kymo_read(KYMO_TRACE, 0, buffer, sizeof buffer);
     kymo_counts(&counts);
     kymo_stop(KYMO_TRACE);
-    kymo_finish(KYMO_TRACE);
+    kymo_finish(KYMO_TRACE, NULL);
     for (;;)
         ;
 }

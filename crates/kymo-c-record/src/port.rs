@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed, compiler_fence};
 
-use kymo::platform::{ByPointer, Control, ControlPointer, Interrupts, Masked, Platform};
+use kymo::platform::{ByPointer, Call, Control, ControlPointer, Interrupts, Masked, Platform};
 use kymo::ring::layout::{CHANNEL_KINDS, CONTROL_OFFSET, CONTROL_SIZE};
 use kymo::sample::{Places, SamplerOver};
 use kymo::vocabulary::Sampling;
@@ -41,6 +41,9 @@ pub static SYNCHRONIZE: AtomicUsize = AtomicUsize::new(0);
 pub static SAMPLING: AtomicUsize = AtomicUsize::new(0);
 /// What the session's samples are taken with; null for nothing.
 pub static SAMPLER: AtomicPtr<CSampler> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Whether the caller may make a call; 0 where all may.
+pub static PERMITS: AtomicUsize = AtomicUsize::new(0);
 
 /// `struct kymo_sampler`: what `KYMO_SAMPLER` defines.
 #[derive(Debug)]
@@ -145,6 +148,26 @@ unsafe impl Platform for Port {
 
     fn dump_state() {
         call(&DUMP_STATE);
+    }
+
+    fn permits(call: Call) -> bool {
+        let address = PERMITS.load(Relaxed);
+        if address == 0 {
+            return true;
+        }
+        // `enum kymo_call`.
+        let number = match call {
+            Call::Start => 0,
+            Call::Read => 1,
+            Call::Stop => 2,
+            Call::Finish => 3,
+            Call::Switch => 4,
+            Call::Snapshot => 5,
+            _ => return false,
+        };
+        // SAFETY: `kymo_set_permits` stored a function of this type, as C's type checker has seen.
+        let permits: extern "C" fn(u32) -> bool = unsafe { core::mem::transmute(address) };
+        permits(number)
     }
 
     fn sampling(sampling: &Sampling) {

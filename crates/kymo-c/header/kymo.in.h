@@ -174,6 +174,26 @@ struct kymo_counts {
     uint64_t discarded;   /* were not recorded: the memory was full, or no packet can hold them */
 };
 
+/* What a session has lost. */
+struct kymo_totals {
+    uint64_t discarded;    /* events that were not recorded: no room, or no packet can hold them */
+    uint64_t too_large;    /* of these, those that no packet can hold */
+    uint64_t overwritten;  /* events that gave way to newer ones before they were read */
+    uint64_t clock_back;   /* steps back of the clock */
+    uint64_t abandoned;    /* packets whose writer died */
+    uint64_t without_ring; /* of `discarded`: of CPUs that the session has no ring for */
+};
+
+/* What asks for permission. */
+enum kymo_call {
+    KYMO_CALL_START = 0, /* kymo_start, kymo_reopen */
+    KYMO_CALL_READ = 1,  /* what was recorded goes to the caller, kernel addresses included */
+    KYMO_CALL_STOP = 2,
+    KYMO_CALL_FINISH = 3,
+    KYMO_CALL_SWITCH = 4,
+    KYMO_CALL_SNAPSHOT = 5
+};
+
 /* ---- Samples ---- */
 
 /* The room that samples take for callers: KYMO_SAMPLER(name, cpus) stands once, in one C file, at
@@ -286,8 +306,17 @@ int32_t kymo_snapshot(uint32_t mode);
 int32_t kymo_stop(uint32_t mode);
 
 /* Ends the mode, if that was not done, and gives it up; with the last mode, what was recorded:
- * kymo_start may begin anew. */
-int32_t kymo_finish(uint32_t mode);
+ * kymo_start may begin anew. Says what was lost so far, unless `totals` is NULL. */
+int32_t kymo_finish(uint32_t mode, struct kymo_totals *totals);
+
+/* Takes up what a session has left in memory that a warm reset does not clear: kymo_read gives the
+ * trace, kymo_finish gives it up. Call it before the first event. Returns the number of channels, 0
+ * where nothing can be read. */
+int32_t kymo_reopen(uint32_t mode);
+
+/* Has the calls ask whether the caller may make them: KYMO_CALL_...; NULL: all may. For kernels
+ * whose system calls lead here. */
+void kymo_set_permits(bool (*permits)(uint32_t call));
 
 /* Records a sample of what was interrupted, if samples are taken: call it in the timer's interrupt,
  * with interrupts masked. Returns whether one was recorded; one without room is counted. */
@@ -349,10 +378,15 @@ KYMO_INLINE int32_t kymo_stop(uint32_t mode) {
     (void)mode;
     return -KYMO_EOPNOTSUPP;
 }
-KYMO_INLINE int32_t kymo_finish(uint32_t mode) {
+KYMO_INLINE int32_t kymo_finish(uint32_t mode, struct kymo_totals *totals) {
+    (void)mode, (void)totals;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_reopen(uint32_t mode) {
     (void)mode;
     return -KYMO_EOPNOTSUPP;
 }
+KYMO_INLINE void kymo_set_permits(bool (*permits)(uint32_t call)) { (void)permits; }
 KYMO_INLINE bool kymo_sample(const struct kymo_sample *sample) {
     (void)sample;
     return false;

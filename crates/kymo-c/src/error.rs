@@ -22,6 +22,8 @@ errors! {
     UnknownMode = 38, "KYMO_ENOSYS";
     /// The library was left out (`KYMO_OFF`), or does not have the mode.
     Off = 95, "KYMO_EOPNOTSUPP";
+    /// The kernel does not permit the call: see `kymo_set_permits`.
+    NotPermitted = 1, "KYMO_EPERM";
     /// An unknown flag, channel or event, a number out of range, a buffer that is too small, or a
     /// call that does not fit the state.
     Invalid = 22, "KYMO_EINVAL";
@@ -57,6 +59,7 @@ impl From<Refused> for Refusal {
             Refused::Fault | Refused::Config(Error::Alignment) => Refusal::Fault,
             Refused::UnknownMode => Refusal::UnknownMode,
             Refused::NotBuilt => Refusal::Off,
+            Refused::NotPermitted => Refusal::NotPermitted,
             Refused::InProgress => Refusal::InProgress,
             Refused::Config(Error::Clock) => Refusal::Again,
             Refused::Memory(_) => Refusal::Memory,

@@ -25,8 +25,8 @@ use crate::error::Refusal;
 use crate::own::{self, OwnEvent};
 use crate::vocabulary::{CLOCK_STEPS, VOCABULARY};
 use kymo_c_record::port::{
-    CSampler, DUMP_STATE, Port, SAMPLER, SAMPLING, SYNCHRONIZE, kymo_memory_cpus, kymo_memory_size,
-    kymo_port_frequency, memory,
+    CSampler, DUMP_STATE, PERMITS, Port, SAMPLER, SAMPLING, SYNCHRONIZE, kymo_memory_cpus,
+    kymo_memory_size, kymo_port_frequency, memory,
 };
 use kymo_c_record::record::kymo_record_name;
 
@@ -166,6 +166,9 @@ pub(crate) static SESSIONS: Sessions<Port, Kernel> = Sessions::over(Kernel);
 static HAS_STREAMS: AtomicBool = AtomicBool::new(false);
 /// Bytes of a packet of the session.
 static PACKET_SIZE: AtomicU32 = AtomicU32::new(0);
+static PREPARING: Exclusive<()> = Exclusive::new(());
+/// Words of a buffer of `kymo_read` for a session that was reopened; 0 for others.
+static BUFFER_WORDS: AtomicUsize = AtomicUsize::new(0);
 /// What the last `kymo_start` needed that was refused for want of memory.
 static NEEDED: AtomicUsize = AtomicUsize::new(0);
 
@@ -179,6 +182,27 @@ fn streams_size() -> usize {
 fn streams_place() -> usize {
     let at = kymo_memory_size.saturating_sub(streams_size());
     at - at % align_of::<Streams>()
+}
+
+/// Puts the streams into the memory, once.
+fn prepare() {
+    let _claim = PREPARING.wait();
+    let has_room = kymo_memory_size >= streams_size();
+    if !has_room || HAS_STREAMS.load(Relaxed) {
+        return;
+    }
+    let first: *mut Streams = memory().wrapping_add(streams_place()).cast();
+    for cpu in 0..kymo_memory_cpus as usize {
+        // SAFETY: they lie behind the region, in memory that has room for them. Nobody has seen
+        // any yet.
+        unsafe {
+            first
+                .wrapping_add(cpu)
+                .write([const { Exclusive::new(None) }; ChannelKind::ALL.len()]);
+        }
+    }
+    // Partner: the acquire in `stream`.
+    HAS_STREAMS.store(true, Release);
 }
 
 impl Ground for Kernel {
@@ -195,12 +219,12 @@ impl Ground for Kernel {
     }
 
     fn stream(&self, cpu: u32, kind: ChannelKind) -> Option<&Exclusive<Option<Stream>>> {
-        // Partner: the release in `opens`.
+        // Partner: the release in `prepare`.
         if cpu >= kymo_memory_cpus || !HAS_STREAMS.load(Acquire) {
             return None;
         }
         let first: *const Streams = memory().wrapping_add(streams_place()).cast();
-        // SAFETY: `opens` has put them there, for as many CPUs and for ever.
+        // SAFETY: `prepare` has put them there, for as many CPUs and for ever.
         unsafe { &*first.wrapping_add(cpu as usize) }.get(kind as usize)
     }
 
@@ -229,22 +253,8 @@ impl Ground for Kernel {
         SAMPLING.store(sampling, Relaxed);
         SAMPLER.store(events.sampler.cast_mut(), Relaxed);
         PACKET_SIZE.store(events.packet_size, Relaxed);
-        let has_room = kymo_memory_size >= streams_size();
-        if !has_room || HAS_STREAMS.load(Relaxed) {
-            return;
-        }
-        let first: *mut Streams = memory().wrapping_add(streams_place()).cast();
-        for cpu in 0..kymo_memory_cpus as usize {
-            // SAFETY: they lie behind the region, in memory that has room for them. This is the
-            // first session, so nobody has seen any.
-            unsafe {
-                first
-                    .wrapping_add(cpu)
-                    .write([const { Exclusive::new(None) }; ChannelKind::ALL.len()]);
-            }
-        }
-        // Partner: the acquire in `stream`.
-        HAS_STREAMS.store(true, Release);
+        BUFFER_WORDS.store(0, Relaxed);
+        prepare();
     }
 }
 
@@ -483,7 +493,13 @@ pub unsafe extern "C" fn kymo_read(
 /// The least size of a buffer of `kymo_read`, in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_buffer_size() -> i32 {
-    answer(runs().map(|_| 4 * SESSIONS.buffer_words(PACKET_SIZE.load(Relaxed))))
+    answer(runs().map(|_| {
+        let words = match BUFFER_WORDS.load(Relaxed) {
+            0 => SESSIONS.buffer_words(PACKET_SIZE.load(Relaxed)),
+            words => words,
+        };
+        4 * words
+    }))
 }
 
 /// Writes the name of the file of a channel, with a NUL; returns its length without it.
@@ -537,10 +553,64 @@ pub extern "C" fn kymo_stop(mode: u32) -> i32 {
     answer(stopped.map(|channels| channels as usize))
 }
 
-/// Ends a mode, if that was not done, and gives up what was recorded with the last one.
+/// `kymo_totals` of the header: what a session has lost.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Totals {
+    discarded: u64,
+    too_large: u64,
+    overwritten: u64,
+    clock_back: u64,
+    abandoned: u64,
+    without_ring: u64,
+}
+
+/// Ends a mode, if that was not done, and gives up what was recorded with the last one. Says what
+/// was lost.
+///
+/// # Safety
+/// `totals` is null, or leads to some that are the caller's.
 #[unsafe(no_mangle)]
-pub extern "C" fn kymo_finish(mode: u32) -> i32 {
-    answer(SESSIONS.finish(mode).map(|_| 0).map_err(Refusal::from))
+pub unsafe extern "C" fn kymo_finish(mode: u32, totals: *mut Totals) -> i32 {
+    if !totals.is_aligned() {
+        return Refusal::Fault.code();
+    }
+    answer(SESSIONS.finish(mode).map_err(Refusal::from).map(|lost| {
+        if !totals.is_null() {
+            let found = Totals {
+                discarded: lost.discarded,
+                too_large: lost.too_large,
+                overwritten: lost.overwritten,
+                clock_back: lost.clock_back,
+                abandoned: lost.abandoned,
+                without_ring: lost.without_ring,
+            };
+            // SAFETY: the caller's promise.
+            unsafe { totals.write(found) };
+        }
+        0
+    }))
+}
+
+/// Takes up what a session has left in the memory, of this boot or of the one before a warm reset.
+/// Returns the number of channels; 0 where there is nothing that can be read.
+#[unsafe(no_mangle)]
+pub extern "C" fn kymo_reopen(mode: u32) -> i32 {
+    prepare();
+    let found = SESSIONS.reopen(mode).map_err(Refusal::from);
+    answer(found.map(|remains| match remains {
+        Some(remains) => {
+            BUFFER_WORDS.store(remains.buffer_words, Relaxed);
+            remains.channels as usize
+        }
+        None => 0,
+    }))
+}
+
+/// Has every call ask whether the caller may make it; null: all may.
+#[unsafe(no_mangle)]
+pub extern "C" fn kymo_set_permits(permits: Option<extern "C" fn(u32) -> bool>) {
+    PERMITS.store(permits.map_or(0, |it| it as usize), Relaxed);
 }
 
 /// Records the names and states of what exists again, by the configuration's `dump_state`.

@@ -342,6 +342,11 @@ fn printed(name: &str, definitions: &[String]) -> String {
 }
 
 #[test]
+fn what_is_left_is_told_taken_up_and_guarded() {
+    check("again");
+}
+
+#[test]
 fn events_and_names_are_counted_and_cut_exactly() {
     check("counts");
 }

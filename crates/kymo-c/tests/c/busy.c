@@ -28,7 +28,7 @@ static void dump_state(void) {
     config.packet_size = 4096;
     for (int times = 0; times < 3; times++) {
         expect("kymo_stop", kymo_stop(KYMO_TRACE), -KYMO_EINVAL);
-        expect("kymo_finish", kymo_finish(KYMO_TRACE), -KYMO_EINVAL);
+        expect("kymo_finish", kymo_finish(KYMO_TRACE, NULL), -KYMO_EINVAL);
         expect("kymo_start", kymo_start(KYMO_TRACE, &config), -KYMO_EINPROGRESS);
         config.sampler = &sampler;
         config.sample_period = 100;
@@ -51,6 +51,6 @@ int main(void) {
     expect("kymo_counts", kymo_counts(&counts), 0);
     expect("events", (int)counts.retained, 2);
     expect("kymo_stop", kymo_stop(KYMO_TRACE), 3);
-    expect("kymo_finish", kymo_finish(KYMO_TRACE), 0);
+    expect("kymo_finish", kymo_finish(KYMO_TRACE, NULL), 0);
     return wrong || dumps != 2;
 }

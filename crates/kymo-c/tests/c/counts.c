@@ -61,7 +61,7 @@ int main(void) {
         return 3;
     /* A name of 64 bytes that end with a character has all of them. */
     kymo_thread_name(6, name + 1, KYMO_TO_NUL);
-    if (!has_name(name + 1, 64) || kymo_finish(KYMO_TRACE) != 0)
+    if (!has_name(name + 1, 64) || kymo_finish(KYMO_TRACE, NULL) != 0)
         return 4;
 
     /* A flight recorder overwrites: nothing is discarded. */
@@ -73,7 +73,7 @@ int main(void) {
     if (kymo_counts(&counts) != 0 || counts.overwritten == 0 || counts.discarded != 0 ||
         counts.read != 0 || counts.retained == 0 || counts.retained + counts.overwritten != all)
         return 6;
-    if (kymo_finish(KYMO_TRACE) != 0)
+    if (kymo_finish(KYMO_TRACE, NULL) != 0)
         return 7;
 
     /* Of what it overwrites, some was read: at the beginning, and again later. */
@@ -99,5 +99,5 @@ int main(void) {
         counts.overwritten <= skipped ||
         counts.retained + counts.read + counts.overwritten != early + 2 * all)
         return 14;
-    return kymo_finish(KYMO_TRACE) == 0 ? 0 : 15;
+    return kymo_finish(KYMO_TRACE, NULL) == 0 ? 0 : 15;
 }

@@ -14,5 +14,5 @@ int main(void) {
     config.synchronize = synchronize;
     int32_t started = kymo_start(KYMO_TRACE, &config);
     printf("%d %zu\n", (int)started, kymo_memory_needed());
-    return started > 0 && kymo_finish(KYMO_TRACE) != 0;
+    return started > 0 && kymo_finish(KYMO_TRACE, NULL) != 0;
 }

@@ -109,7 +109,7 @@ int main(int argc, char **argv) {
     CHECK(kymo_perf_gather(&perf, "no/folder") < 0);
     sleep_us(0, 10);
     CHECK(kymo_perf_gather(&perf, "gathered") == 0);
-    CHECK(kymo_finish(KYMO_TRACE) == -KYMO_EINVAL);
+    CHECK(kymo_finish(KYMO_TRACE, NULL) == -KYMO_EINVAL);
 
     /* A session whose data could not be kept is stopped, and can be gathered again. */
     CHECK(kymo_start(KYMO_TRACE, &rolling) > 0);
@@ -117,7 +117,7 @@ int main(int argc, char **argv) {
     CHECK(kymo_perf_gather(&perf, "again") == -28);
     CHECK(kymo_stop(KYMO_TRACE) == -KYMO_EINVAL);
     CHECK(kymo_perf_gather(&perf, "again") == 0);
-    CHECK(kymo_finish(KYMO_TRACE) == -KYMO_EINVAL);
+    CHECK(kymo_finish(KYMO_TRACE, NULL) == -KYMO_EINVAL);
 
     /* Until the subject has ended. */
     options.duration_ms = 0;

@@ -108,7 +108,7 @@ int main(int argc, char **argv) {
 
     /* Before the start, calls are out of order, and events are off. */
     uint32_t word[256];
-    CHECK(kymo_stop(KYMO_TRACE) == -KYMO_EINVAL && kymo_finish(KYMO_TRACE) == -KYMO_EINVAL);
+    CHECK(kymo_stop(KYMO_TRACE) == -KYMO_EINVAL && kymo_finish(KYMO_TRACE, NULL) == -KYMO_EINVAL);
     CHECK(kymo_read(KYMO_TRACE, 0, word, sizeof word) == -KYMO_EINVAL);
     CHECK(kymo_buffer_size() == -KYMO_EINVAL && kymo_snapshot(KYMO_TRACE) == -KYMO_EINVAL);
     CHECK(kymo_switch(KYMO_TRACE, 1, false) == -KYMO_EINVAL);
@@ -150,7 +150,7 @@ int main(int argc, char **argv) {
     config.names_packets = 8;
     KYMO_OWN(config, my_events);
     CHECK(kymo_start(KYMO_TRACE, &config) == 5);
-    CHECK(kymo_finish(KYMO_TRACE) == 0 && kymo_finish(KYMO_TRACE) == -KYMO_EINVAL);
+    CHECK(kymo_finish(KYMO_TRACE, NULL) == 0 && kymo_finish(KYMO_TRACE, NULL) == -KYMO_EINVAL);
     config.packets = 0;
     config.names_packets = 0;
     CHECK(kymo_start(KYMO_TRACE, &config) == 5 && dumps == 2);
@@ -192,7 +192,7 @@ int main(int argc, char **argv) {
     CHECK(kymo_snapshot(KYMO_TRACE) == -KYMO_EINVAL && kymo_switch(KYMO_TRACE, 1, true) == -KYMO_EINVAL);
     CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EINPROGRESS);
     CHECK(drain(argv[1], 5) == 0);
-    CHECK(kymo_finish(KYMO_TRACE) == 0);
+    CHECK(kymo_finish(KYMO_TRACE, NULL) == 0);
     CHECK(masked == 0 && unmasked_clock == 0);
     return 0;
 }

@@ -138,14 +138,14 @@ int main(int argc, char **argv) {
     kymo_thread_yield(2);
     CHECK(kymo_stop(KYMO_TRACE) == 7);
     CHECK(drain(KYMO_SAMPLE, argv[1], 7) == 0);
-    CHECK(kymo_finish(KYMO_TRACE) == 0);
-    CHECK(kymo_finish(KYMO_SAMPLE) == 0);
+    CHECK(kymo_finish(KYMO_TRACE, NULL) == 0);
+    CHECK(kymo_finish(KYMO_SAMPLE, NULL) == 0);
 
     /* Samples alone, whose callers are at most one. */
     config.sample_depth = 1;
     CHECK(kymo_start(KYMO_SAMPLE, &config) == 7);
     kymo_thread_yield(3);
     CHECK(kymo_sample(&it));
-    CHECK(kymo_finish(KYMO_SAMPLE) == 0);
+    CHECK(kymo_finish(KYMO_SAMPLE, NULL) == 0);
     return 0;
 }

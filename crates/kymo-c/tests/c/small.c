@@ -18,5 +18,5 @@ int main(void) {
     uint64_t before = now;
     kymo_irq_handler_entry(1);
     kymo_sched_enter(); /* not asked for */
-    return now == before + 1 && kymo_finish(KYMO_TRACE) == 0 ? 0 : 3;
+    return now == before + 1 && kymo_finish(KYMO_TRACE, NULL) == 0 ? 0 : 3;
 }

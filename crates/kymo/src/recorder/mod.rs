@@ -312,8 +312,10 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
             return Err(Refused::Config(Error::Config("the number of CPUs")));
         }
         self.ground.opens(events);
-        // A start that failed may have opened some.
-        self.close_streams();
+        if G::READS_BACK {
+            // A start that failed may have opened some.
+            self.close_streams();
+        }
         let session =
             Session::open(self.ground.memory(), config, events).map_err(|error| match error {
                 Error::Memory(needed) => Refused::Memory(needed),

@@ -57,10 +57,8 @@ uint32_t kymo_port_cpu(void) { return 0; }
 uintptr_t kymo_port_mask(void) { return mask(); }
 void kymo_port_unmask(uintptr_t saved) { unmask(saved); }
 
-#define SAMPLE(FIELD)                                                                              \
-    FIELD(x64, ip) FIELD(u32, tid) FIELD(x64, caller_1) FIELD(x64, caller_2) FIELD(x64, caller_3)
 #define WORK_DONE(FIELD) FIELD(u32, result)
-#define MY_EVENTS(EVENT, BARE) EVENT(21, work_done, WORK_DONE) EVENT(22, sample, SAMPLE)
+#define MY_EVENTS(EVENT, BARE) EVENT(21, work_done, WORK_DONE)
 KYMO_EVENTS(MY_EVENTS)
 KYMO_EVENT_TABLE(my_events, MY_EVENTS)
 
@@ -71,32 +69,35 @@ static void dump_state(void) {
         kymo_thread_name(task->id, task->name, sizeof task->name);
 }
 
+static struct kymo_config config = {.dump_state = dump_state};
+
 static void start_tracing(void) {
-    static struct kymo_config config = {.dump_state = dump_state};
     KYMO_OWN(config, my_events);
     if (kymo_start(KYMO_TRACE, &config) < 0)
         print("kymo does not start\n");
 }
 
-extern const char code_start[], code_end[];
+KYMO_SAMPLER(sampler, 1)
 
-static bool is_code(uintptr_t at) {
-    return at >= (uintptr_t)code_start && at < (uintptr_t)code_end;
+static void prepare_samples(void) {
+    config.samples_packets = 16;
+    config.sample_period = TICK;
+    config.sampler = &sampler;
 }
 
-/* RISC-V, with -fno-omit-frame-pointer: before a frame stand the return address and the frame of
- * the caller. A function that calls none saves only the frame; its return address is in ra. */
-static void sample(uintptr_t pc, uintptr_t ra, const uintptr_t *fp) {
-    uintptr_t callers[3] = {0};
-    const uintptr_t *const start = running->stack, *const end = start + 512;
-    for (int i = 0; i < 3 && fp > start + 2 && fp <= end; i++) {
-        bool is_leaf = i == 0 && !is_code(fp[-1]);
-        callers[i] = is_leaf ? ra : fp[-1];
-        fp = (const uintptr_t *)(is_leaf ? fp[-1] : fp[-2]);
-        if (!is_code(callers[i]))
-            callers[i] = 0;
-    }
-    trace_sample_masked(pc, running->id, callers[0], callers[1], callers[2]);
+extern const char code_start[], code_end[];
+
+static void sample(uintptr_t pc, uintptr_t ra, uintptr_t fp) {
+    const struct kymo_sample at = {
+        .ip = pc,
+        .fp = fp,
+        .link = ra,
+        .tid = running->id,
+        .mode = running->id == 0 ? KYMO_CPU_MODE_IDLE : KYMO_CPU_MODE_KERNEL,
+        .text = {(uintptr_t)code_start, (uintptr_t)code_end},
+        .stacks = {{(uintptr_t)running->stack, (uintptr_t)(running->stack + 512), NULL}},
+    };
+    kymo_sample(&at);
 }
 /* port: end */
 
@@ -162,7 +163,7 @@ uintptr_t trap(uintptr_t cause, uintptr_t pc, const uintptr_t *registers) {
     }
     /* port: begin */
     kymo_irq_handler_entry_masked(cause & 0xff);
-    sample(pc, registers[0], ((const uintptr_t **)__builtin_frame_address(0))[-2]);
+    sample(pc, registers[0], ((const uintptr_t *)__builtin_frame_address(0))[-2]);
     /* port: end */
     MTIMECMP[1] = UINT32_MAX;
     uint64_t next = now() + TICK;
@@ -225,7 +226,9 @@ int main(void) {
         task->id = id;
     }
     /* port: begin */
+    prepare_samples();
     start_tracing();
+    kymo_start(KYMO_SAMPLE, &config);
     /* port: end */
     MTIMECMP[1] = 0; /* An interrupt at once, and then one a millisecond. */
     MTIMECMP[0] = 0;

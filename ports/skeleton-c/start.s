@@ -108,10 +108,12 @@ switch_stacks:
     addi sp, sp, 64
     ret
 
-# Where a new task begins: s0 is its code, s1 its argument.
+# Where a new task begins: s0 is its code, s1 its argument. A frame pointer of 0 ends call chains.
     .globl task_begin
 task_begin:
     csrsi mstatus, 8
     mv a0, s1
-    jalr s0
+    mv t0, s0
+    li s0, 0
+    jalr t0
 1:  j 1b

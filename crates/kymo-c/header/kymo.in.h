@@ -18,9 +18,22 @@
 #ifndef KYMO_H
 #define KYMO_H
 
+/* A kernel that defines uint8_t to uint64_t, int8_t to int64_t, uintptr_t, size_t, bool, true and
+ * false itself does so before it includes this file, and defines KYMO_NO_STD_HEADERS. */
+#ifndef KYMO_NO_STD_HEADERS
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#endif
+#ifndef UINT32_MAX
+#define UINT32_MAX 0xffffffffu
+#endif
+#ifndef UINT64_MAX
+#define UINT64_MAX 0xffffffffffffffffull
+#endif
+#ifndef UINTPTR_MAX
+#define UINTPTR_MAX __UINTPTR_MAX__
+#endif
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "Kymo runs on little-endian processors so far"

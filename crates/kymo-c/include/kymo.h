@@ -18,9 +18,22 @@
 #ifndef KYMO_H
 #define KYMO_H
 
+/* A kernel that defines uint8_t to uint64_t, int8_t to int64_t, uintptr_t, size_t, bool, true and
+ * false itself does so before it includes this file, and defines KYMO_NO_STD_HEADERS. */
+#ifndef KYMO_NO_STD_HEADERS
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#endif
+#ifndef UINT32_MAX
+#define UINT32_MAX 0xffffffffu
+#endif
+#ifndef UINT64_MAX
+#define UINT64_MAX 0xffffffffffffffffull
+#endif
+#ifndef UINTPTR_MAX
+#define UINTPTR_MAX __UINTPTR_MAX__
+#endif
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "Kymo runs on little-endian processors so far"
@@ -132,6 +145,8 @@ enum kymo_error {
     /* The declaration of an event of the kernel's own is not well-formed: a name that is no
      * identifier, an unknown type, or a field behind a text. */
     KYMO_EPROTO = 71,
+    /* More than one CPU, and no `synchronize` in the configuration. */
+    KYMO_EDEADLK = 35,
     /* A session is starting, runs, or is stopped and not finished. */
     KYMO_EINPROGRESS = 115,
     /* The frequency of the clock is not known yet: it is 0. */
@@ -302,7 +317,7 @@ struct kymo_perf_options {
 /* Begins to record. The tables of `config` must stay. A mode that joins one that runs takes the
  * session as it is: the configuration is that of the first mode. Returns the number of channels,
  * from 0 on; each is a file of the trace. */
-#define kymo_start kymo_start_for_header_0a43773e /* A library for another one does not link. */
+#define kymo_start kymo_start_for_header_b2c72347 /* A library for another one does not link. */
 int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
 
 /* Copies what is new in a channel to `buffer`: one packet of its file, or a part of the metadata.

@@ -36,6 +36,8 @@ errors! {
     /// The declaration of an event of the kernel's own is not well-formed: a name that is no
     /// identifier, an unknown type, or a field behind a text.
     Declaration = 71, "KYMO_EPROTO";
+    /// More than one CPU, and no `synchronize` in the configuration.
+    Synchronize = 35, "KYMO_EDEADLK";
     /// A session is starting, runs, or is stopped and not finished.
     InProgress = 115, "KYMO_EINPROGRESS";
     /// The frequency of the clock is not known yet: it is 0.

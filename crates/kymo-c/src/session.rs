@@ -407,7 +407,7 @@ unsafe fn start(mode: u32, config: &CConfig) -> Result<usize, Refusal> {
     }
     let ring = config.to_ring();
     if ring.cpus > 1 && config.synchronize.is_none() {
-        return Err(Refusal::Invalid);
+        return Err(Refusal::Synchronize);
     }
     let ask = |packets| {
         let (ring, flags) = (Config { packets, ..ring }, config.flags & ROLLING);

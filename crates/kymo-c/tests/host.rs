@@ -414,17 +414,36 @@ fn a_shell_records_and_gathers() {
 
 #[test]
 fn the_header_compiles_alone() {
+    /// Types as kernels define them, which are not those of the compiler's headers.
+    const OWN_TYPES: &str = "typedef unsigned char uint8_t;\ntypedef unsigned short uint16_t;\n\
+         typedef unsigned int uint32_t;\n__extension__ typedef unsigned long long uint64_t;\n\
+         typedef signed char int8_t;\ntypedef short int16_t;\ntypedef int int32_t;\n\
+         __extension__ typedef long long int64_t;\ntypedef unsigned long uintptr_t;\n\
+         typedef unsigned long size_t;\n#ifndef __cplusplus\ntypedef unsigned char bool;\n\
+         #define true 1\n#define false 0\n#endif\n#define KYMO_NO_STD_HEADERS\n";
+    const USES: &str = "\n#define DONE(FIELD) FIELD(u64, a) FIELD(i8, b) FIELD(flag, c) \
+         FIELD(text, d)\n#define MINE(EVENT, BARE) EVENT(21, done, DONE) BARE(22, tick)\n\
+         KYMO_EVENTS(MINE)\nKYMO_EVENT_TABLE(mine, MINE)\nKYMO_MEMORY(2, 1 << 20)\n\
+         KYMO_SAMPLER(sampler, 2)\nint use(void);\nint use(void) {\n\
+         struct kymo_config config;\nKYMO_OWN(config, mine);\nconfig.sampler = &sampler;\n\
+         trace_done(1, 2, true, \"x\", KYMO_TO_NUL);\nKYMO_TRACE(trace_tick());\n\
+         return kymo_start(KYMO_TRACE, &config);\n}\n";
+    let strict = ["-Wconversion", "-Wsign-conversion", "-Wno-long-long"];
     for language in [
         &C[..],
         &["cc", "-std=c99"],
+        &["cc", "-std=c17"],
         &CPP,
         &["c++", "-x", "c++", "-std=c++17"],
     ] {
         for off in [&[][..], &["-DKYMO_OFF"]] {
-            let folder = scratch("alone");
-            let file = folder.join("alone.c");
-            fs::write(&file, "#include \"kymo.h\"\nint nothing;\n").unwrap();
-            run(compiler(language, off).arg("-fsyntax-only").arg(&file));
+            for types in ["", OWN_TYPES] {
+                let folder = scratch("alone");
+                let file = folder.join("alone.c");
+                fs::write(&file, format!("{types}#include \"kymo.h\"{USES}")).unwrap();
+                let mut compile = compiler(language, off);
+                run(compile.args(strict).arg("-fsyntax-only").arg(&file));
+            }
         }
     }
 }

@@ -124,7 +124,7 @@ int main(int argc, char **argv) {
     config.own_count = 0;
     CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EINVAL);
     config.flags = 0;
-    CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EINVAL); /* two CPUs, and no synchronize */
+    CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EDEADLK); /* two CPUs, and no synchronize */
     config.synchronize = synchronize;
     CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EAGAIN); /* no frequency */
     frequency = 1000000000;

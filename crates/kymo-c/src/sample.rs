@@ -78,8 +78,8 @@ impl Memory for CSample {
         stacks.next().map(|stack| unsafe { stack.window() })
     }
 
-    fn link(&self) -> usize {
-        self.link
+    fn link(&self) -> Option<usize> {
+        Some(self.link).filter(|link| *link > 0)
     }
 
     fn user_registers(&self) -> Option<Registers> {

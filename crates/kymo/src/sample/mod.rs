@@ -317,7 +317,7 @@ fn unwind(
         Some(user) if !is_user && !callers.push(user.ip) => ChainEnd::Cut,
         Some(user) => {
             let stack = |address| memory.user_stack(address);
-            let link = if is_user { memory.link() } else { 0 };
+            let link = memory.link().filter(|_| is_user);
             callers.follow(user.fp, link, memory.user_text(), false, stack)
         }
         None => ChainEnd::Absent,

@@ -27,7 +27,7 @@ struct Made {
     /// Words of the program's stack that are mapped, in pages of four words.
     mapped: Range<usize>,
     registers: Option<Registers>,
-    link: usize,
+    link: Option<usize>,
     /// Called at each look at the kernel stack.
     interrupt: Option<fn(&Made)>,
 }
@@ -39,7 +39,7 @@ impl Made {
             user: vec![0; 64].into(),
             mapped: 0..64,
             registers: None,
-            link: 0,
+            link: None,
             interrupt: None,
         }
     }
@@ -93,7 +93,7 @@ impl Memory for Made {
             .then(|| unsafe { Window::new(range, self.kernel.as_ptr().cast()) })
     }
 
-    fn link(&self) -> usize {
+    fn link(&self) -> Option<usize> {
         self.link
     }
 
@@ -147,10 +147,10 @@ fn the_link_register_has_the_caller_of_a_leaf() {
     let ends = |kernel| [kernel, ChainEnd::Absent];
     let broken = (vec![], 0, ends(ChainEnd::NotCode));
     assert_eq!(found(&made, 9, fp, false), broken);
-    made.link = KERNEL.end;
+    made.link = Some(KERNEL.end);
     assert_eq!(found(&made, 9, fp, false), broken);
-    made.link = KERNEL.start + 0x123;
-    let all = vec![made.link, KERNEL.start + 10, KERNEL.start + 20];
+    made.link = Some(KERNEL.start + 0x123);
+    let all = vec![KERNEL.start + 0x123, KERNEL.start + 10, KERNEL.start + 20];
     let complete = ends(ChainEnd::Complete);
     assert_eq!(found(&made, 9, fp, false), (all.clone(), 3, complete));
     assert_eq!(

@@ -97,12 +97,12 @@ pub trait Memory {
     /// meanwhile.
     fn kernel_stack(&self, address: usize) -> Option<Window>;
 
-    /// The link register of the interrupted code, on RISC-V; 0 where it is not known. Only there is
+    /// The link register of the interrupted code, on RISC-V; `None` elsewhere. Only there is
     /// the return address of a function that calls none, where the compiler stores none (gcc before
     /// 14, and later ones without `-mno-omit-leaf-frame-pointer`).
     #[inline(always)]
-    fn link(&self) -> usize {
-        0
+    fn link(&self) -> Option<usize> {
+        None
     }
 
     /// The registers with which the running thread's program entered the kernel; `None` for a
@@ -169,14 +169,14 @@ impl<'a> Callers<'a> {
 
     /// Follows the frames from `fp` on. `window_at` gives the readable memory around an address;
     /// `stacks` says whether the chain may go on at any address there (an interrupt's stack, then a
-    /// thread's), or only upwards. `link` is [`Memory::link`], or 0.
+    /// thread's), or only upwards. `link` is [`Memory::link`].
     ///
     /// Each round either adds a caller or ends, so this takes as many as there is place for.
     #[inline(always)]
     pub(super) fn follow(
         &mut self,
         mut fp: usize,
-        mut link: usize,
+        mut link: Option<usize>,
         text: Range<usize>,
         stacks: bool,
         window_at: impl Fn(usize) -> Option<Window>,
@@ -201,14 +201,15 @@ impl<'a> Callers<'a> {
             let [caller, address] = unsafe { window.read(frame) };
             if address.wrapping_sub(text.start) >= text_len {
                 // A frame without a return address has the caller's frame pointer in its place.
-                let is_leaf = link.wrapping_sub(text.start) < text_len
+                if let Some(link) = link.take()
+                    && link.wrapping_sub(text.start) < text_len
                     && address > fp
-                    && window.holds(address.wrapping_sub(RECORD_TO_POINTER));
-                if is_leaf {
+                    && window.holds(address.wrapping_sub(RECORD_TO_POINTER))
+                {
                     if !self.push(link) {
                         return ChainEnd::Cut;
                     }
-                    (fp, link) = (address, 0);
+                    fp = address;
                     continue;
                 }
                 return match address {
@@ -227,7 +228,7 @@ impl<'a> Callers<'a> {
                     return ChainEnd::NotRising;
                 }
             }
-            fp = caller;
+            (fp, link) = (caller, None);
         }
     }
 }

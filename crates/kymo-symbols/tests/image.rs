@@ -364,6 +364,80 @@ fn debug_information_may_be_in_another_file() {
     }
 }
 
+/// What the compiler and `dwp` have written: the parts beside the program, each by itself and all
+/// in one package. (Binutils' `dwp` knows DWARF 4 only.)
+#[cfg(target_os = "linux")]
+#[test]
+fn a_package_of_the_toolchains_is_read() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("package");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    for (file, text) in [("a.c", PART_A), ("b.c", PART_B)] {
+        std::fs::write(folder.join(file), text).unwrap();
+    }
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = std::process::Command::new(program);
+        let output = command.args(arguments).current_dir(&folder).output();
+        let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
+        assert!(
+            output.status.success(),
+            "{program} {arguments:?}: {output:?}"
+        );
+    };
+    let split = ["-g", "-gdwarf-4", "-gsplit-dwarf", "-O1"];
+    run("cc", &[&split[..], &["-c", "a.c", "b.c"]].concat());
+    run("cc", &["a.o", "b.o", "-o", "program"]);
+    run("dwp", &["-e", "program", "-o", "program.dwp"]);
+    let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    let (program, package) = (read("program"), read("program.dwp"));
+    let symbols = CodeMap::parse(&program).unwrap();
+    let whole = |find: &dyn Fn(&SplitFile) -> Option<Vec<u8>>| {
+        let image = Image::parse(&program).unwrap().with_split_files(find);
+        ["outer", "other"].map(|function| {
+            let range = symbols
+                .symbols
+                .iter()
+                .find(|found| found.name == function);
+            let addresses: Vec<u64> = range.unwrap().range.clone().collect();
+            let located = image.locate(&addresses);
+            let mut names: Vec<_> = located
+                .functions
+                .iter()
+                .map(|one| one.name.clone())
+                .collect();
+            names.sort();
+            (names, located.damage)
+        })
+    };
+    let all = |names: &[&str]| (names.iter().map(|name| name.to_string()).collect(), None);
+    let expected = [all(&["inner", "outer"]), all(&["deep", "other"])];
+    let packed = whole(&|file| (*file == SplitFile::Package).then(|| package.clone()));
+    assert_eq!(packed, expected);
+    let apart = whole(&|file| match file {
+        SplitFile::Package => None,
+        SplitFile::Unit { path, .. } => Some(read(path)),
+    });
+    assert_eq!(apart, expected);
+    let none = whole(&|_| None);
+    assert_eq!(none[0].0, ["outer"]);
+    assert!(none[0].1.is_some(), "{none:?}");
+}
+
+const PART_A: &str = "extern int other(int);
+static inline __attribute__((always_inline)) int inner(int x) {
+    for (int i = 0; i < 9; i++)
+        x = x * 7 + other(x);
+    return x;
+}
+int outer(int x) { return inner(x) + 1; }
+int main(int argc, char **argv) { return outer(argc + (argv != 0)); }
+";
+const PART_B: &str = "static inline __attribute__((always_inline)) int deep(int x) {
+    return x ^ (x >> 3);
+}
+int other(int x) { return deep(x) * 3; }
+";
+
 /// Abbreviations of units with namespaces: 1 a unit of a language, 2 a namespace, 3 a type, 4 a
 /// function that is only inlined, 5 a function with code, 6 a place where one of this unit was
 /// inlined, 7 a place where one of any unit was, 8 a function by its declaration, 9 a namespace

@@ -46,7 +46,7 @@ pub type NameId = u32;
 /// What a slice or a point is called.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameInfo {
-    /// `sched`, `irq`, `syscall`, `lock`, `span`, `lost` or `event`.
+    /// `sched`, `irq`, `syscall`, `lock`, `span`, `lost`, `sample` or `event`.
     pub category: String,
     /// The name.
     pub text: String,

@@ -5,6 +5,7 @@ use kymo_ctf::EventRef;
 
 use crate::machine::{Machine, known};
 use crate::thread::ThreadId;
+use crate::typed::ChainSource;
 
 /// What a call chain belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +107,13 @@ impl Machine {
     pub fn call_chain(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> Option<CallChain> {
         addresses.clear();
         self.chain_source(event)?.read(event, addresses)
+    }
+
+    /// Whether an event is a sample of where its CPU or thread was.
+    #[inline]
+    pub fn is_sample(&self, event: &EventRef<'_>) -> bool {
+        self.chain_source(event)
+            .is_some_and(ChainSource::is_of_samples)
     }
 
     /// The part of a stack that an event carries, for the next sample of its thread, with its words

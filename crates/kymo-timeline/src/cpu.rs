@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Note;
 use crate::picture::{Group, Picture};
-use crate::{Canvas, IRQ, Name, Noted, SCHEDULER, TID, TrackId, TrackKind};
+use crate::{Canvas, IRQ, Label, Name, Noted, SCHEDULER, TID, TrackId, TrackKind};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Cpu {
@@ -20,6 +20,7 @@ pub(crate) struct Cpu {
     scheduler: Option<TrackId>,
     is_scheduling: bool,
     events: Option<TrackId>,
+    samples: Option<TrackId>,
 }
 
 /// A track, created on first use.
@@ -129,6 +130,16 @@ impl Cpu {
     /// The track for points that belong to no thread.
     pub(crate) fn events<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<TrackId> {
         Ok(track!(self, picture, events, Kernel, " events", 2))
+    }
+
+    /// Draws a sample as a point.
+    pub(crate) fn sample<C: Canvas>(
+        &mut self,
+        picture: &mut Picture<C>,
+        label: &Label<'_>,
+    ) -> io::Result<()> {
+        let track = track!(self, picture, samples, Kernel, " samples", 3);
+        picture.point(track, label)
     }
 
     /// Ends all open slices.

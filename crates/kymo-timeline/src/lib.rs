@@ -18,6 +18,7 @@
 //! | `mm_page_alloc`, `mm_page_free` | `Counters` / `frames allocated minus freed` | a counter |
 //! | `event_count`, `group_count` | `Counters` / the counted event's name and `, cpuN` | a counter |
 //! | losses, damage | `Lost` / the stream | a slice over the time in which it happened |
+//! | samples | `Kernel` / `CPU n samples`; without a CPU, as everything else | a point |
 //! | everything else | the thread's `events`; in an interrupt, or if no thread is known, `Kernel` / `CPU n events` | a point |
 //!
 //! There are two kinds of flow: from a wake-up to the runnable slice, and from a lock's release to
@@ -107,8 +108,8 @@ pub enum Flow {
 /// The name of a slice, a point or a note.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Name<'a> {
-    /// What kind of thing it names: `sched`, `irq`, `syscall`, `lock`, `span`, `lost` or `event`;
-    /// empty for notes.
+    /// What kind of thing it names: `sched`, `irq`, `syscall`, `lock`, `span`, `lost`, `sample` or
+    /// `event`; empty for notes.
     pub category: &'static str,
     /// The name.
     pub text: &'a str,

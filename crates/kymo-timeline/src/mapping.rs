@@ -722,8 +722,16 @@ impl<C: Canvas> Timeline<C> {
         cpu: Option<u64>,
     ) -> io::Result<()> {
         let shown = self.notes.of(event);
+        let category = match self.machine.is_sample(event) {
+            true => "sample",
+            false => "event",
+        };
+        let own = Name {
+            category,
+            ..shown.name(event)
+        };
         let label = Label {
-            name: name.map_or(shown.name(event), |name| Name::new("event", name)),
+            name: name.map_or(own, |name| Name::new("event", name)),
             ..Label::default()
         };
         if !C::HAS_NOTES {
@@ -745,6 +753,9 @@ impl<C: Canvas> Timeline<C> {
         cpu: Option<u64>,
         label: &Label<'_>,
     ) -> io::Result<()> {
+        if let (Some(cpu), true) = (cpu, self.machine.is_sample(event)) {
+            return self.on_cpu(cpu, |cpu, picture| cpu.sample(picture, label));
+        }
         let interrupted = cpu.is_some_and(|cpu| self.is_in_interrupt(cpu));
         let thread = match cpu {
             _ if interrupted => None,

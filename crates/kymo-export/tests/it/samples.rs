@@ -192,3 +192,24 @@ fn chrome_has_the_samples_and_the_tree_of_frames() {
     assert_eq!(json["traceEvents"], without["traceEvents"]);
     assert_eq!(without.get("samples"), None);
 }
+
+/// Samples are points of their own track, whoever was running.
+#[test]
+fn a_cpu_has_a_track_of_its_samples() {
+    let json: Value = serde_json::from_slice(&exported("tracks", Format::Chrome, false)).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    let called = |name: &str| {
+        let mut names = events
+            .iter()
+            .filter(|event| event["name"] == "thread_name" && event["args"]["name"] == name);
+        let track = names.next().unwrap();
+        let of_track = events.iter().filter(|event| {
+            event["ph"] == "i" && (&event["pid"], &event["tid"]) == (&track["pid"], &track["tid"])
+        });
+        let points = of_track.map(|point| (point["cat"].clone(), point["ts"].clone()));
+        points.collect::<Vec<_>>()
+    };
+    let sample = |at: f64| (json!("sample"), json!(at));
+    assert_eq!(called("CPU 0 samples"), [sample(1100.0), sample(1200.0)]);
+    assert_eq!(called("CPU 1 samples"), [sample(2000.0)]);
+}

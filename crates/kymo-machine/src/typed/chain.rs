@@ -153,6 +153,15 @@ impl ChainSource {
         })
     }
 
+    /// Whether its events are samples.
+    pub(crate) fn is_of_samples(&self) -> bool {
+        match self {
+            ChainSource::Kymo(source) => source.event.is_none(),
+            ChainSource::Perf(source) => source.unit.is_some(),
+            ChainSource::Lttng(_) => false,
+        }
+    }
+
     /// Appends the chain's addresses.
     #[inline]
     pub(crate) fn read(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> Option<CallChain> {

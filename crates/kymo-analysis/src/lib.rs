@@ -28,6 +28,7 @@
 #![deny(missing_docs)]
 
 mod analysis;
+mod conditions;
 mod diff;
 mod doctor;
 mod expect;
@@ -37,6 +38,7 @@ mod path;
 mod section;
 
 pub use analysis::Analysis;
+pub use conditions::Conditions;
 pub use diff::{Compared, Diff, Difference, Pair, Tested};
 pub use doctor::{Diagnosis, Doctor, Finding, Looked, Severity};
 pub use expect::{Condition, ExpectError, Expectations, Found, Judge, Verdict, named_fields};
@@ -48,9 +50,9 @@ pub use path::{
     Segment, SegmentKind, Stretch, StretchKind, Stretches, Who,
 };
 pub use section::{
-    CallCounts, ClockHealth, Contradiction, Contradictions, Counters, CpuCounts, CpuUse, Durations,
-    EventCount, Interrupt, InterruptCounts, Lock, LockBlock, LongestWait, Loss, Losses, Messages,
-    OtherEvents, OwnBucket, OwnCounter, OwnHistogram, PageFaults, ProcessFaults, Report, RunQueue,
-    Samples, SystemCall, Thread, ThreadCounts, ThreadEvents, ThreadFaults, ThreadRef,
-    ThreadSamples, Waiter, WakeLatency, WorstWake,
+    CallCounts, CaseKind, ClockHealth, Contradiction, Contradictions, Counters, CpuCounts, CpuUse,
+    Durations, EventCount, Interrupt, InterruptCounts, Lock, LockBlock, LongestWait, Loss, Losses,
+    Messages, OtherEvents, OwnBucket, OwnCounter, OwnHistogram, PageFaults, ProcessFaults, Report,
+    RunQueue, Samples, SystemCall, Thread, ThreadCounts, ThreadEvents, ThreadFaults, ThreadRef,
+    ThreadSamples, Waiter, WakeLatency, WorstCase, WorstWake,
 };

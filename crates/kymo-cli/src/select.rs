@@ -6,11 +6,11 @@ pub mod moment;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 
-use kymo_analysis::{Part, Place};
+use kymo_analysis::{Conditions, Part, Place};
 use kymo_ctf::{EventRef, Extent, ItemRef, Reader, StructRef, Trace, TraceMap, ValueRef};
 use kymo_machine::{Change, Machine, Named};
 
-use self::conditions::Conditions;
+use self::conditions::conditions;
 pub use self::moment::{Anchors, Moment, begin, moment};
 use crate::exit::Usage;
 use crate::pattern::{matches, nearest};
@@ -225,7 +225,7 @@ impl Options {
                 unseen,
                 machine: Machine::new(),
             }),
-            conditions: Conditions::of(&self.conditions, trace)?,
+            conditions: conditions(&self.conditions, trace, &map)?,
         })
     }
 

@@ -21,6 +21,7 @@ mod samples;
 mod system_calls;
 mod threads;
 mod wakes;
+mod worst;
 
 use std::sync::Arc;
 
@@ -50,6 +51,7 @@ pub use samples::{Samples, ThreadSamples};
 pub use system_calls::SystemCall;
 pub use threads::{LockBlock, Thread};
 pub use wakes::{WakeLatency, WorstWake};
+pub use worst::{CaseKind, WorstCase};
 
 /// The results of an analysis. A table is empty if the trace lacks its events.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -110,6 +112,8 @@ pub struct Report {
     pub samples: Option<Samples>,
     /// What the processors' counters have counted.
     pub counters: Option<Counters>,
+    /// The most unusual moments, by kind: the five longest of each, and the five largest losses.
+    pub worst_cases: Vec<WorstCase>,
     /// Events that contradict earlier ones. A correctly instrumented kernel has none.
     pub contradictions: Contradictions,
 }
@@ -254,6 +258,7 @@ pub(crate) struct Sections {
     counters: counters::Counted,
     contradictions: contradictions::Found,
     own_counters: own_counters::OwnCounters,
+    longest: worst::Longest,
 }
 
 impl Sections {
@@ -328,8 +333,10 @@ impl Sections {
             }
             Change::IrqEnter { line, depth } => self.interrupts.enter(line, depth),
             Change::IrqExit { line, since } => {
-                if let Some((_, own)) = since {
+                if let Some((since, own)) = since {
                     self.cpus.interrupted(cpu, own);
+                    let kind = CaseKind::Interrupt;
+                    self.longest.take(kind, since, change, machine);
                 }
                 self.interrupts.exit(line, since, now, cpu);
             }
@@ -340,6 +347,10 @@ impl Sections {
                 failed,
                 ..
             } => {
+                if let Some(since) = since {
+                    let kind = CaseKind::SystemCall;
+                    self.longest.take(kind, since, change, machine);
+                }
                 let lasted = since.map(|since| passed(since, now));
                 self.system_calls.exit(call, lasted, failed);
             }
@@ -350,15 +361,19 @@ impl Sections {
                 prio,
                 owner,
                 owner_prio,
-            } => self.locks.of(lock).waited(locks::Longest {
-                duration: passed(since, now),
-                since,
-                until: now,
-                waiter: thread,
-                waiter_prio: prio,
-                owner,
-                owner_prio,
-            }),
+            } => {
+                self.locks.of(lock).waited(locks::Longest {
+                    duration: passed(since, now),
+                    since,
+                    until: now,
+                    waiter: thread,
+                    waiter_prio: prio,
+                    owner,
+                    owner_prio,
+                });
+                let kind = CaseKind::LockWait;
+                self.longest.take(kind, since, change, machine);
+            }
             Change::LockAcquired {
                 lock, contended, ..
             } => self.locks.of(lock).acquired(contended),
@@ -373,6 +388,8 @@ impl Sections {
                 since,
                 waker,
             } => {
+                let kind = CaseKind::WakeLatency;
+                self.longest.take(kind, since, change, machine);
                 let latency = passed(since, now);
                 self.threads.woke(thread, latency);
                 self.wakes.add(wakes::Worst {
@@ -436,6 +453,8 @@ impl Sections {
         let (threads, threads_by_name) = self.threads.finish(&cpus, end);
         let (interrupts, interrupts_by_name) = self.interrupts.finish(end);
         let (locks, locks_by_name) = self.locks.finish(end);
+        let events = (!end.part.is_partial()).then_some(end.events);
+        let losses = self.losses.finish(events);
         Report {
             threads,
             threads_by_name,
@@ -458,9 +477,8 @@ impl Sections {
             samples: self.samples.finish(end),
             counters: self.counters.finish(end),
             clocks: self.clocks.finish(clock),
-            losses: self
-                .losses
-                .finish((!end.part.is_partial()).then_some(end.events)),
+            worst_cases: self.longest.finish(end, &losses),
+            losses,
             contradictions: self.contradictions.finish(),
             ..Report::default()
         }
@@ -484,5 +502,6 @@ impl Sections {
             + self.counters.live()
             + self.contradictions.live()
             + self.own_counters.live()
+            + self.longest.live()
     }
 }

@@ -9,3 +9,4 @@ mod path_oracle;
 mod processes;
 mod resume;
 mod split;
+mod worst;

@@ -29,6 +29,8 @@ pub enum Section {
     Samples,
     /// What the processors' counters have counted.
     Counters,
+    /// What lasted longest, of each kind, and the largest losses.
+    WorstCases,
     /// Events that contradict each other.
     Contradictions,
     /// Counts of all events; without --section, only if the trace has no scheduling events.
@@ -57,6 +59,7 @@ impl Section {
             Section::OwnCounters => &["own_counters", "own_histograms"],
             Section::Samples => &["samples"],
             Section::Counters => &["counters"],
+            Section::WorstCases => &["worst_cases"],
             Section::Contradictions => &["contradictions"],
             Section::Events => &["event_counts", "other_events", "other_events_by_thread"],
         }

@@ -185,6 +185,7 @@ impl<'s> Text<'s> {
             }
             Section::Samples => self.samples(report, sampler),
             Section::Counters => self.counters(report),
+            Section::WorstCases => self.worst_cases(report),
             Section::Contradictions => self.contradictions(report),
             Section::Events => self.events(report),
         }

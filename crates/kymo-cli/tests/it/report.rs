@@ -1008,6 +1008,7 @@ fn text_has_the_tables_that_the_trace_has_events_for() {
     for line in [
         "table  mutex         2             1        1",
         "high (12)  500.0 us  0.002500000  0.003000000  interrupt  cpu0",
+        "\nlock wait        table  5.000 ms  0.004000000  cpu0  high (12)\n",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }

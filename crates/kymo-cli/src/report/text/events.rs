@@ -1,8 +1,8 @@
-//! Page faults, messages, samples, contradictions, and events by name.
+//! Page faults, messages, samples, worst cases, contradictions, and events by name.
 
 use std::collections::BTreeMap;
 
-use kymo_analysis::{Report, ThreadRef};
+use kymo_analysis::{Report, ThreadRef, WorstCase};
 
 use super::{Text, alike, counts, name, thread};
 use crate::missed::{self, Sampler};
@@ -172,6 +172,38 @@ impl Text<'_> {
             Column::number("in the kernel"),
         ];
         self.table(Table::new(title, columns).with(rows));
+    }
+
+    /// The longest of each kind come first, then the second ones.
+    pub(super) fn worst_cases(&mut self, report: &Report) {
+        let columns = [
+            Column::text("what"),
+            Column::name("which"),
+            Column::number("lasts").worst(),
+            Column::number("from"),
+            Column::text("on"),
+            Column::name("thread"),
+        ];
+        let mut cases: Vec<(usize, &WorstCase)> = Vec::new();
+        for case in &report.worst_cases {
+            let before = cases.iter().filter(|(_, other)| other.kind == case.kind);
+            cases.push((before.count(), case));
+        }
+        cases.sort_by_key(|(place, _)| *place);
+        let rows = cases.into_iter().map(|(_, case)| {
+            let cpu = case.cpu.map(|cpu| format!("cpu{cpu}"));
+            let of = case.thread.as_ref().map(|of| thread(Some(of)));
+            vec![
+                Cell::text(case.kind.label()),
+                Cell::text(&case.name),
+                Cell::duration(case.nanos()),
+                self.time(Some(case.begin_ns)),
+                Cell::text(cpu.unwrap_or_default()),
+                Cell::text(of.unwrap_or_default()),
+            ]
+        });
+        let table = Table::new("Worst cases", columns).with(rows);
+        self.table(table);
     }
 
     pub(super) fn contradictions(&mut self, report: &Report) {

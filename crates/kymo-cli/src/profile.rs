@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kymo_ctf::{Consequence, EventRef, ItemRef, Problem, Trace};
-use kymo_profile::{Chains, Collector, Kind, Profile, Totals, WaitKind, Waits};
+use kymo_profile::{Chains, Chosen, Collector, Kind, Profile, Totals, WaitKind, Waits};
 
 use crate::exit::{BadInput, Usage};
 use crate::progress::Progress;
@@ -95,11 +95,11 @@ fn samples(
     let collected = collect(trace, options, files, selection, events.as_ref(), damage)?;
     let (collector, _) = &collected;
     let kinds = collector.kinds();
-    if events.is_some() || kinds.len() < 2 {
-        return Ok(finished(collected));
-    }
-    // Events of different kinds count different things: their sum would mean nothing.
-    let chosen = time_of(kinds).ok_or_else(|| Usage(mixed(kinds)))?;
+    let chosen = match Kind::choose(kinds) {
+        Chosen::Only(chosen) if events.is_none() => chosen,
+        Chosen::Unclear if events.is_none() => return Err(Usage(mixed(kinds)).into()),
+        _ => return Ok(finished(collected)),
+    };
     let (name, others) = (Arc::clone(&chosen.name), left_out(kinds, &chosen.name));
     let events = Events::called(&name, trace);
     let collected = collect(trace, options, files, selection, Some(&events), damage)?;
@@ -109,19 +109,6 @@ fn samples(
 
 fn finished((collector, select): (Collector<'_>, Select)) -> (Chains, Select) {
     (collector.finish(), select)
-}
-
-/// The one kind of samples that were taken at intervals of time: else of which there is only one.
-fn time_of(kinds: &[Kind]) -> Option<&Kind> {
-    let only = |is_meant: fn(&Kind) -> bool| {
-        let mut meant = kinds.iter().filter(|kind| is_meant(kind));
-        meant.next().filter(|_| meant.next().is_none())
-    };
-    let is_sampled = |kind: &Kind| kind.unit.is_some();
-    match kinds.iter().any(Kind::is_of_time) {
-        true => only(Kind::is_of_time),
-        false => only(is_sampled),
-    }
 }
 
 /// Says that there are several kinds of events, and which.

@@ -71,6 +71,34 @@ impl Kind {
         self.unit == Some(Period::Nanoseconds)
             || (self.unit == Some(Period::Events) && matches!(name, "cycles" | "cpu-cycles"))
     }
+
+    /// Which of several kinds a profile is to be of: their sum would mean nothing. Those at intervals
+    /// of time come first, and chains of events that are no samples never.
+    pub fn choose(kinds: &[Kind]) -> Chosen<'_> {
+        if kinds.len() < 2 {
+            return Chosen::All;
+        }
+        let only = |is_meant: fn(&Kind) -> bool| {
+            let mut meant = kinds.iter().filter(|kind| is_meant(kind));
+            meant.next().filter(|_| meant.next().is_none())
+        };
+        let chosen = match kinds.iter().any(Kind::is_of_time) {
+            true => only(Kind::is_of_time),
+            false => only(|kind| kind.unit.is_some()),
+        };
+        chosen.map_or(Chosen::Unclear, Chosen::Only)
+    }
+}
+
+/// The kind of samples that a profile is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chosen<'k> {
+    /// There is at most one.
+    All,
+    /// This one, of several.
+    Only(&'k Kind),
+    /// There are several, and no reason to prefer one of them.
+    Unclear,
 }
 
 impl<'u> Collector<'u> {

@@ -52,7 +52,7 @@ mod tally;
 mod tree;
 mod waits;
 
-pub use collect::{Collector, Kind, Only, Options};
+pub use collect::{Chosen, Collector, Kind, Only, Options};
 pub use folded::{By, stack_order};
 pub use hot::{Hot, Place, Share};
 pub use kymo_machine::Mapping;

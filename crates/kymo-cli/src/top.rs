@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use kymo_analysis::{Analysis, Report};
 use kymo_ctf::{Follower, Metadata};
+use kymo_machine::Change;
 
 use self::screen::{Choice, Screen};
 use crate::dump::{deliver, flush};
@@ -32,7 +33,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo top trace                           all of a trace that is complete
 
 On a terminal, keys choose what is shown; the last line names them. Elsewhere each window is printed
-below the one before. The tables are those of kymo report, of the window alone: shares are of its
+below the one before, until the recording ends. The tables are those of kymo report, of the window alone: shares are of its
 time, and a wait or call that ends in it counts in full. A window ends with the newest event of
 half a second before now; what is written too late for that is counted.";
 
@@ -53,7 +54,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "1")]
     #[arg(requires = "follow")]
     every: Duration,
-    /// With --follow, end after so many windows.
+    /// With --follow, end after so many windows, or with the recording.
     #[arg(long, value_name = "N", requires = "follow")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     windows: Option<u64>,
@@ -105,6 +106,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
                 if screen.is_none() && !arguments.print(&window)? {
                     break;
                 }
+            } else if following.has_ended && screen.is_none() {
+                message!("kymo: {}", ended(windows, arguments.windows));
+                break;
             }
         }
         let Some(screen) = &mut screen else {
@@ -116,6 +120,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         }
     }
     Ok(Code::Ok)
+}
+
+/// Says that no window will follow these.
+fn ended(windows: u64, wanted: Option<u64>) -> String {
+    let windows = count(windows, "window", "windows");
+    match wanted {
+        Some(wanted) => format!("the recording has ended after {windows} of {wanted}."),
+        None => format!("the recording has ended after {windows}."),
+    }
 }
 
 impl Arguments {
@@ -212,6 +225,8 @@ struct Following {
     news: u64,
     /// How many events came too late, up to the last window.
     late: u64,
+    /// Whether its last event has come, with which a tracer ends.
+    has_ended: bool,
 }
 
 impl Following {
@@ -223,6 +238,7 @@ impl Following {
             analysis: None,
             news: 0,
             late: 0,
+            has_ended: false,
         })
     }
 
@@ -236,6 +252,9 @@ impl Following {
         if let (Some(analysis), Some(mut step)) = (&mut self.analysis, step) {
             let read = step.read(|item| {
                 analysis.add(item);
+                let changes = analysis.machine().changes();
+                let is_end = |change: &Change| matches!(change, Change::SessionEnd { .. });
+                self.has_ended |= changes.iter().any(is_end);
                 Ok::<_, Infallible>(())
             });
             self.news += read.unwrap_or(0);

@@ -2,7 +2,10 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use kymo::vocabulary::SessionEnd;
 use kymo_made::MS;
 
 use crate::pages::machine;
@@ -102,6 +105,53 @@ fn what_a_window_lacks_is_said() {
         "{second}"
     );
     assert!(top.wait().unwrap().success());
+}
+
+/// It ends with the recording, whose last event says so, and says how many windows there were.
+#[test]
+fn a_recording_that_has_ended_has_no_more_windows() {
+    let mut made = machine("top-ended", 5, 5);
+    let end = SessionEnd {
+        recorded: 0,
+        reused: 0,
+        discarded: 0,
+        too_large: 0,
+        clock_back: 0,
+        abandoned: 0,
+        without_ring: 0,
+    };
+    made.event(0, 9_000 * MS, end);
+    let trace = made.finish().to_owned();
+    for (windows, says) in [
+        (
+            &["--windows", "5"][..],
+            "kymo: the recording has ended after 1 window of 5.\n",
+        ),
+        (&[], "kymo: the recording has ended after 1 window.\n"),
+    ] {
+        let mut top = Command::new(env!("CARGO_BIN_EXE_kymo"))
+            .args(["top", "--follow", "--every", "0.1"])
+            .args(windows)
+            .arg(&trace)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It would wait for ever.
+        let begin = Instant::now();
+        while top.try_wait().unwrap().is_none() {
+            if begin.elapsed() > Duration::from_secs(120) {
+                top.kill().unwrap();
+                panic!("it waits for windows of a recording that has ended");
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        let output = top.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), says);
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(printed.matches(" events in ").count(), 1, "{printed}");
+    }
 }
 
 /// It ends where nobody reads its windows any more.

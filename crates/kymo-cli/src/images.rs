@@ -269,6 +269,23 @@ impl Symbols {
         directory: &Path,
         trace: &Trace,
     ) -> anyhow::Result<Profile> {
+        let profile = self.look_up(chains, directory, trace)?;
+        for sentence in missing(&profile) {
+            message!("kymo: {sentence}");
+        }
+        Ok(profile)
+    }
+
+    /// Looks up the functions of all chains, without saying whose are [missing].
+    ///
+    /// # Errors
+    /// [`BadInput`] if a file that the command line names cannot be used.
+    pub fn look_up(
+        &self,
+        chains: Chains,
+        directory: &Path,
+        trace: &Trace,
+    ) -> anyhow::Result<Profile> {
         let mut noted = noted(directory, trace);
         for (pid, mappings) in chains.mappings() {
             noted.extend(mappings.iter().map(|mapping| Noted {
@@ -350,7 +367,6 @@ impl Symbols {
             });
             loaded.collect::<Vec<_>>()
         });
-        report_missing(&profile);
         Ok(match self.inlined {
             Some(Inlined::All) => profile,
             Some(Inlined::Own) | None => profile.without_inlined_libraries(),
@@ -556,13 +572,14 @@ fn program_of<'a>(wanted: Wanted<'a>) -> Option<&'a str> {
     }
 }
 
-/// Says whose functions are shown as addresses, and which debug information is damaged.
-fn report_missing(profile: &Profile) {
+/// Whose functions are shown as addresses, and which debug information is damaged: sentences.
+pub fn missing(profile: &Profile) -> Vec<String> {
+    let mut all = Vec::new();
     let missing = || profile.images.iter().filter(|image| !image.has_file);
     if missing().any(|image| image.is_kernel) {
-        message!(
-            "kymo: functions of the kernel are shown as addresses; give the kernel with --kernel \
-             ELF."
+        all.push(
+            "functions of the kernel are shown as addresses; give the kernel with --kernel ELF."
+                .to_owned(),
         );
     }
     let programs: Vec<&str> = missing()
@@ -575,34 +592,35 @@ fn report_missing(profile: &Profile) {
             true => ", ...",
             false => "",
         };
-        message!(
-            "kymo: functions of {} ({}{more}) are shown as addresses; give their directory with \
+        all.push(format!(
+            "functions of {} ({}{more}) are shown as addresses; give their directory with \
              --images DIR.",
             count(programs.len() as u64, "program", "programs"),
             shown.collect::<Vec<_>>().join(", ")
-        );
+        ));
     }
     for image in &profile.images {
         if let Some(why) = few_names(&image.coverage) {
             let Coverage {
                 addresses, unnamed, ..
             } = image.coverage;
-            message!(
-                "kymo: {} of {} in {} {} no name: {why}.",
+            all.push(format!(
+                "{} of {} in {} {} no name: {why}.",
                 thousands(unnamed),
                 count(addresses, "address", "addresses"),
                 image.name,
                 if unnamed == 1 { "has" } else { "have" }
-            );
+            ));
         }
         if let Some(damage) = &image.damage {
-            message!(
-                "kymo: the debug information of {} cannot be read to its end: {damage}; some \
-                 lines and inlined functions are missing.",
+            all.push(format!(
+                "the debug information of {} cannot be read to its end: {damage}; some lines and \
+                 inlined functions are missing.",
                 image.name
-            );
+            ));
         }
     }
+    all
 }
 
 /// Why more than half of the addresses of an image got no name, though its file is there.

@@ -13,7 +13,8 @@ use kymo_index::{Key, Options};
 use kymo_view::{Server, View};
 
 use crate::record::was_interrupted;
-use crate::{input, view};
+use crate::view::code::CodeFiles;
+use crate::{images, input, view};
 
 /// Whether and how what is recorded is shown.
 #[derive(clap::Args)]
@@ -113,7 +114,8 @@ impl Page {
         let map = trace.map();
         let index = Key::of(&trace, &map)?.path_in(&self.folder);
         let view = self.server.view();
-        view.open(trace, map);
+        let code = CodeFiles::of(&images::Symbols::default(), &self.directory, &trace)?;
+        view.open_with(trace, map, Box::new(code));
         view.read(&index, Options::default())?;
         message!(
             "kymo: the whole trace is at {} until Ctrl-C",

@@ -1,5 +1,7 @@
 //! `kymo view`: a trace in the browser.
 
+pub mod code;
+
 use std::env;
 use std::fs;
 use std::io::Write as _;
@@ -13,11 +15,12 @@ use kymo_ctf::{Trace, TraceMap};
 use kymo_index::{Key, Options};
 use kymo_view::{Server, View};
 
+use self::code::CodeFiles;
 use crate::exit::{Code, Usage};
 use crate::input;
 use crate::live::Page;
 use crate::select::{Anchors, Moment, begin, moment};
-use crate::{output, summary};
+use crate::{images, output, summary};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -25,6 +28,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo view trace --at 0.25
   kymo view trace --no-open --port 8000
   kymo view trace --follow
+  kymo view trace --kernel kernel.elf --images rootfs   names for its flame graphs
   kymo view trace --html trace.html --from 10ms --to +2ms
 
 The page is served on this machine only, at an address that nobody can guess; whoever knows it can
@@ -69,6 +73,8 @@ pub struct Arguments {
     /// Folder for the index instead of the cache.
     #[arg(long, value_name = "FOLDER")]
     index: Option<PathBuf>,
+    #[command(flatten)]
+    symbols: images::Symbols,
 }
 
 /// Serves the page until it is interrupted, or writes it to a file.
@@ -85,6 +91,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         None => cache()?,
     };
     if arguments.follow {
+        if arguments.symbols.is_given() {
+            let sentence = "--follow draws no flame graph, so that it needs no files of code; drop \
+                            one of the options";
+            return Err(Usage(sentence.to_owned()).into());
+        }
         return follow(arguments, &folder);
     }
     let trace = input::of_one_clock(&arguments.trace)?;
@@ -96,8 +107,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         return write(arguments, trace, map, &path, out);
     }
     let at = arguments.at.map(|at| At::of(&map, at));
-    let view = View::new(&title(&arguments.trace));
-    view.open(trace, map);
+    let view = arguments.open(trace, map)?;
     let server = Arc::new(Server::new(view, arguments.port)?);
     let address = match at {
         Some(at) => at.address(&server)?,
@@ -125,6 +135,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let served = serving.join();
     served.map_err(|_| anyhow!("the server failed"))??;
     Ok(Code::Ok)
+}
+
+impl Arguments {
+    /// The view of a trace, whose samples have the names of the command line's files.
+    fn open(&self, trace: Trace, map: TraceMap) -> anyhow::Result<View> {
+        let code = CodeFiles::of(&self.symbols, &self.trace, &trace)?;
+        let view = View::new(&title(&self.trace));
+        view.open_with(trace, map, Box::new(code));
+        Ok(view)
+    }
 }
 
 /// Shows a trace that another program records, until this one is interrupted.
@@ -164,8 +184,7 @@ fn write(
     {
         return Err(Usage("--to is before --from; change one of them".to_owned()).into());
     }
-    let view = View::new(&title(&arguments.trace));
-    view.open(trace, map);
+    let view = arguments.open(trace, map)?;
     view.read(index, Options::default())?;
     let file = view.file(from, to).map_err(|error| match error {
         kymo_view::Error::Nothing if from.is_some() || to.is_some() => {

@@ -4,8 +4,10 @@
 //! to 2^53, which is 104 days.
 
 mod arrows;
+mod chosen;
 mod file;
 mod find;
+mod flame;
 mod why;
 mod worst;
 
@@ -13,14 +15,17 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use kymo_analysis::{Analysis, Diff, Part, Place, Report};
-use kymo_ctf::{ItemRef, TraceMap};
+use kymo_analysis::{Analysis, Diff, Report};
+use kymo_ctf::TraceMap;
 use kymo_index::{Content, Index, RowId, RowKind, Run};
 use kymo_timeline::TrackKind;
 use serde::Serialize;
 
+use self::chosen::Chosen;
 pub use self::file::File;
-use self::worst::Worst;
+pub(crate) use self::flame::NoSymbols;
+pub use self::flame::Symbols;
+use self::worst::Reported;
 use crate::http::Answer;
 use crate::view::Source;
 
@@ -134,6 +139,7 @@ impl Seen {
             "at" => self.at(&query).map(|json| Answer::new(JSON, json)),
             "arrows" => self.arrows(&query).map(|json| Answer::new(JSON, json)),
             "diff" => self.diff(&query).map(|json| Answer::new(JSON, json)),
+            "flame" => self.flame(&query).map(|json| Answer::new(JSON, json)),
             "find" => self.find(&query).map(|json| Answer::new(JSON, json)),
             "why" => self.why(&query).map(|json| Answer::new(JSON, json)),
             "report" => self.report(&query).map(|json| Answer::new(JSON, json)),
@@ -305,15 +311,12 @@ impl Seen {
         })
     }
 
-    /// The report of a stretch of time, as `kymo report --json --from .. --to ..` prints it, and
-    /// its worst cases.
+    /// The report of a stretch of time, as `kymo report --json --from .. --to .. --where ..` prints
+    /// it, and its worst cases.
     fn report(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
         let index = &*self.index;
-        let mut worst = Worst::new(first(index));
-        let report = self.analysed(index, time(index, query)?, |analysis| {
-            worst.take(analysis);
-        });
-        json(&worst.of(report))
+        let chosen = self.chosen(&time(index, query)?, query)?;
+        json(&Reported::of(self.analysed(chosen), first(index)))
     }
 
     /// Two stretches of time compared, as `kymo diff --json` compares two traces.
@@ -322,38 +325,22 @@ impl Seen {
         let get = |name: &str| query.get(name).copied().unwrap_or_default();
         let other = HashMap::from([("from", get("other_from")), ("to", get("other_to"))]);
         let (before, after) = (time(index, query)?, time(index, &other)?);
-        let [before, after] = [before, after].map(|time| self.analysed(index, time, |_| ()));
+        let before = self.chosen(&before, query)?;
+        let after = self.chosen(&after, query)?;
+        let [before, after] = [before, after].map(|chosen| self.analysed(chosen));
         json(&Diff::of(&before, &after))
     }
 
-    /// The report of a stretch of time. `look` gets the analysis after each item in it.
-    fn analysed(&self, index: &Index, time: Range<u64>, mut look: impl FnMut(&Analysis)) -> Report {
-        let nanos = |at: u64| index.origin() + i128::from(at);
-        let (from, to) = (Some(nanos(time.start)), Some(nanos(time.end)));
-        let narrow = |nanos: Option<i128>| i64::try_from(nanos?).ok();
-        let part = Part {
-            from_ns: narrow(from),
-            to_ns: narrow(to),
-            ..Part::default()
-        };
-        let mut analysis = Analysis::of_part(&self.source.metadata, part);
+    /// The report of what is chosen.
+    fn analysed(&self, mut chosen: Chosen) -> Report {
+        let mut analysis = Analysis::of_part(&self.source.metadata, chosen.part());
         for error in self.map().failed() {
             analysis.damaged(error);
         }
-        let mut reader = self.map().read();
-        while let Some(item) = reader.next() {
-            match (Place::of(&item, from, to), &item) {
-                (Place::Inside, _) | (_, ItemRef::Problem(_)) => {
-                    analysis.add(&item);
-                    look(&analysis);
-                }
-                (Place::Before, _) => analysis.pass_over(&item),
-                (Place::Behind, _) => {
-                    analysis.pass_over(&item);
-                    break;
-                }
-            }
-        }
+        chosen.read(self.map(), |item, is_chosen| match is_chosen {
+            true => analysis.add(item),
+            false => analysis.pass_over(item),
+        });
         analysis.finish()
     }
 }

@@ -9,7 +9,8 @@
 //!   `api/arrows`: who woke its thread, and whom that woke.
 //! - `api/why`: who held a thread up, as `kymo why` says.
 //! - `api/report`: the report of a stretch of time and its worst cases; `api/diff`: two stretches
-//!   compared.
+//!   compared; `api/flame`: its samples as a tree of functions. With `where=`, only of events that
+//!   fit a condition.
 //! - [`View::file`] is the page as one file, which needs no server.
 //! - A request for anything else, with another host name, without the token or from another site is
 //!   refused in one line.
@@ -42,7 +43,7 @@ mod page;
 mod server;
 mod view;
 
-pub use api::File;
+pub use api::{File, Symbols};
 pub use error::Error;
 pub use server::Server;
 pub use view::View;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use kymo_ctf::{Follower, ItemRef, Metadata, Trace, TraceMap};
 use kymo_index::{Growing, Index, Live, Options};
 
-use crate::api::{File, Seen};
+use crate::api::{File, NoSymbols, Seen, Symbols};
 use crate::error::Error;
 use crate::http::Answer;
 
@@ -38,24 +38,32 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Source {
     /// `None` while it is recorded.
-    trace: Option<Trace>,
+    pub(crate) trace: Option<Trace>,
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) map: TraceMap,
     /// Time of the last event, in nanoseconds from the clock's origin.
     end: OnceLock<Option<i128>>,
     /// The trace's beginning, likewise.
     begin: OnceLock<Option<i128>>,
+    /// The code of the traced machine.
+    pub(crate) symbols: Box<dyn Symbols>,
 }
 
 impl Source {
     fn new(trace: Option<Trace>, metadata: Arc<Metadata>, map: TraceMap) -> Source {
         Source {
+            symbols: Box::new(NoSymbols),
             trace,
             metadata,
             map,
             end: OnceLock::new(),
             begin: OnceLock::new(),
         }
+    }
+
+    /// Whether it is not several traces with different metadata.
+    pub(crate) fn is_one(&self) -> bool {
+        self.trace.as_ref().is_none_or(Trace::is_one)
     }
 
     /// Whether the trace is still recorded.
@@ -110,10 +118,19 @@ impl View {
         }
     }
 
-    /// Opens a trace, of which nothing is shown before it is [read](Self::read).
+    /// Opens a trace, of which nothing is shown before it is [read](Self::read). Its flame graphs
+    /// have addresses in place of names.
     pub fn open(&self, trace: Trace, map: TraceMap) {
+        self.open_with(trace, map, Box::new(NoSymbols));
+    }
+
+    /// Opens a trace, whose flame graphs have the names of functions that `symbols` knows.
+    pub fn open_with(&self, trace: Trace, map: TraceMap, symbols: Box<dyn Symbols>) {
         let metadata = Arc::clone(trace.metadata());
-        let source = Source::new(Some(trace), metadata, map);
+        let source = Source {
+            symbols,
+            ..Source::new(Some(trace), metadata, map)
+        };
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.source = Some(Arc::new(source));
     }

@@ -49,8 +49,13 @@ impl Browser {
 
     /// Opens a page.
     pub(crate) fn open(&mut self, address: &str) -> Result<()> {
+        self.open_after(address, "")
+    }
+
+    /// Opens a page, whose scripts begin after this one.
+    pub(crate) fn open_after(&mut self, address: &str, script: &str) -> Result<()> {
         self.session = None;
-        let target = self.call("Target.createTarget", json!({ "url": address }))?;
+        let target = self.call("Target.createTarget", json!({ "url": "about:blank" }))?;
         let target = json!({ "targetId": target["targetId"], "flatten": true });
         let attached = self.call("Target.attachToTarget", target)?;
         let session = attached["sessionId"].as_str().context("no session")?;
@@ -59,6 +64,10 @@ impl Browser {
         let size =
             json!({ "width": 1200, "height": 2000, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", size)?;
+        self.call("Page.enable", json!({}))?;
+        let script = json!({ "source": script });
+        self.call("Page.addScriptToEvaluateOnNewDocument", script)?;
+        self.call("Page.navigate", json!({ "url": address }))?;
         // A page begins as an empty one, which is complete.
         let address = address.split('#').next().unwrap_or(address);
         self.wait_for(&format!(

@@ -3,9 +3,11 @@
 mod compare;
 mod damaged;
 mod file;
+mod flame;
 mod listed;
 mod live;
 mod marks;
+mod renumbered;
 mod tracks;
 mod worst;
 
@@ -88,8 +90,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     tracks::select(&mut browser, &address)?;
     worst::are_one_click_away(&mut browser, arguments, &address, &trace, &report)?;
     compare::stretches(&mut browser, arguments, &address, &trace)?;
+    renumbered::rows_are_found_again(&mut browser, &address)?;
     listed::by_keys_alone(&mut browser, &address)?;
     file::shows_the_same(&mut browser, arguments, &address, &trace)?;
+    flame::is_that_of_the_command(&mut browser, arguments)?;
     damaged::is_said(&mut browser, arguments, &trace)?;
     marks::open_at_a_time(&mut browser, arguments, &trace)?;
     live::moves_on(&mut browser, arguments, &trace)?;

@@ -37,4 +37,5 @@ mod select;
 mod size;
 mod top;
 mod view;
+mod view_chosen;
 mod why;

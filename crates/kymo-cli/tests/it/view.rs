@@ -10,18 +10,31 @@ use serde_json::Value;
 use crate::pages::machine;
 use crate::run::kymo;
 
+/// Numbers that look random.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % end
+    }
+}
+
 /// `kymo view`, and its address.
-struct View {
+pub(crate) struct View {
     child: Child,
     address: String,
 }
 
 impl View {
-    fn new(trace: &Path, index: &Path) -> View {
+    pub(crate) fn new(trace: &Path, index: &Path) -> View {
         View::with(&[], trace, index)
     }
 
-    fn with(options: &[&str], trace: &Path, index: &Path) -> View {
+    pub(crate) fn with(options: &[&str], trace: &Path, index: &Path) -> View {
         let mut child = Command::new(env!("CARGO_BIN_EXE_kymo"))
             .args(["view", "--no-open"])
             .args(options)
@@ -40,7 +53,7 @@ impl View {
     }
 
     /// The trace, once all of it has been read.
-    fn whole(&self) -> Value {
+    pub(crate) fn whole(&self) -> Value {
         loop {
             let (head, body) = self.ask("api/trace");
             if head.starts_with("HTTP/1.1 200") {
@@ -55,14 +68,14 @@ impl View {
         }
     }
 
-    fn get(&self, path: &str) -> Value {
+    pub(crate) fn get(&self, path: &str) -> Value {
         let (head, body) = self.ask(path);
         assert!(head.starts_with("HTTP/1.1 200"), "{head}\n{body}");
         serde_json::from_str(&body).unwrap()
     }
 
     /// Head and body of an answer.
-    fn ask(&self, path: &str) -> (String, String) {
+    pub(crate) fn ask(&self, path: &str) -> (String, String) {
         let (host, token) = self.address[7..].split_once('/').unwrap();
         let mut stream = TcpStream::connect(host).unwrap();
         let request =
@@ -90,11 +103,10 @@ fn the_report_of_a_stretch_is_that_of_the_command() {
     let view = View::new(&trace, &index);
     let about = view.whole();
     let begin: u64 = about["begin_ns"].as_str().unwrap().parse().unwrap();
-    let mut seed = 11_u64;
+    let mut random = Random(11);
     for _ in 0..20 {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let from = (seed >> 33) % 500_000_000;
-        let to = from + (seed >> 20) % 90_000_000;
+        let from = random.below(500_000_000);
+        let to = from + random.below(90_000_000);
         // Seconds of the clock's day are no option here: the trace begins at its origin.
         let seconds = |at: u64| {
             let nanos = begin + at;

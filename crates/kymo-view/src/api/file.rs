@@ -7,11 +7,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use kymo_analysis::Report;
 use kymo_index::{Content, Index, RowId, Run, Values};
 use serde::Serialize;
 
-use super::worst::{Reported, Worst};
+use super::flame::Flame;
+use super::worst::Reported;
 use super::{COLUMNS, Seen, Shown};
 use crate::{Error, page};
 
@@ -37,6 +37,8 @@ pub struct File {
 struct Head<'v> {
     trace: Shown<'v>,
     report: Reported,
+    /// `None` if its samples cannot be read.
+    flame: Option<Flame>,
     is_exact: bool,
     rows: Vec<Stored>,
 }
@@ -66,9 +68,8 @@ impl Seen {
         if time.start > time.end {
             return Err(Error::Nothing);
         }
-        let since = i128::from(time.start);
-        let mut worst = Worst::new(index.origin() + since);
-        let report: Report = self.analysed(index, time.clone(), |analysis| worst.take(analysis));
+        let begin = index.origin() + i128::from(time.start);
+        let report = self.analysed(self.all_of(&time));
         if report.events == 0 {
             return Err(Error::Nothing);
         }
@@ -76,7 +77,8 @@ impl Seen {
         let (rows, is_exact) = self.entries(index, &time)?;
         let head = Head {
             trace: self.shown_of(index, &time, events),
-            report: worst.of(report),
+            report: Reported::of(report, begin),
+            flame: self.flame_of(|| Ok(self.all_of(&time)), None, None).ok(),
             is_exact,
             rows: rows.iter().map(stored).collect(),
         };

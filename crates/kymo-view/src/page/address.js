@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * What the address keeps, so that it can be pasted to a colleague:
- * `#FROM-TO&marks=A,B&selected=FROM-TO&row=N&first=FROM-TO&top=A,B&only=TEXT`. Times are in nanoseconds since the first
+ * `#FROM-TO&marks=A,B&selected=FROM-TO&row=N&first=FROM-TO&top=A,B&only=TEXT&where=TEXT&flame=TEXT`. Times are in nanoseconds since the first
  * event; rows and tracks have the numbers of the index, which are the same wherever a trace is opened.
  */
 
@@ -9,7 +9,8 @@
  * A stretch of time, and the row of the slice that it is, if it is one.
  * @typedef {{ from: number, to: number, row: number | null }} Selection
  * @typedef {{ view: { from: number, to: number } | null, marks: number[],
- *   selected: Selection | null, first: { from: number, to: number } | null, top: number[], only: string }} Kept
+ *   selected: Selection | null, first: { from: number, to: number } | null, top: number[], only: string,
+ *   where: string, flame: string | null }} Kept
  */
 
 /** @param {string | null | undefined} text */
@@ -38,6 +39,8 @@ export function read(hash) {
     first: stretch(words.get("first")),
     top: numbers(words.get("top")),
     only: words.get("only") ?? "",
+    where: words.get("where") ?? "",
+    flame: words.get("flame"),
   };
 }
 
@@ -53,6 +56,8 @@ export function write(kept) {
   if (kept.first !== null) words.set("first", time(kept.first));
   if (kept.top.length > 0) words.set("top", kept.top.join(","));
   if (kept.only !== "") words.set("only", kept.only);
+  if (kept.where !== "") words.set("where", kept.where);
+  if (kept.flame !== null) words.set("flame", kept.flame);
   const rest = String(words).replaceAll("%2C", ",");
   return `#${view === null ? "" : time(view)}${rest === "" ? "" : `&${rest}`}`;
 }

@@ -11,7 +11,7 @@ const STATES = new Map([
 ]);
 const CATEGORIES = new Map([
   ["irq", "#cc79a7"], ["syscall", "#0072b2"], ["lock", "#d55e00"], ["span", "#56b4e9"],
-  ["lost", "#c00000"], ["event", "#7a7f87"],
+  ["lost", "#c00000"], ["event", "#7a7f87"], ["sample", "#e69f00"],
 ]);
 const THREADS = ["#0072b2", "#009e73", "#e69f00", "#cc79a7", "#56b4e9", "#d55e00", "#8a6fb0", "#b0a03a"];
 
@@ -124,6 +124,7 @@ export class Drawing {
         if (entries === undefined) continue;
         const above = top + LINE * rows[row].depth;
         if (rows[row].kind === "slices") this.slices(entries, unit, shift, above, width, text);
+        else if (rows[row].kind === "points" && this.names[entries[2]]?.[0] === "sample") this.samples(entries, unit, shift, above, width);
         else if (rows[row].kind === "points") this.points(entries, unit, shift, above, width);
         else this.values(entries, unit, shift, above, width);
       }
@@ -179,6 +180,26 @@ export class Drawing {
       if (right < 0 || left > width) continue;
       to.fillStyle = this.names[runs[at + 2]]?.[0] === "lost" ? "#c00000" : this.colours[runs[at + 2]] || this.idle;
       to.fillRect(left, top + 6, Math.max(right - left, 1.5), LINE - 12);
+    }
+  }
+
+  /** Samples as bars: the more in a pixel, the higher. @param {Uint32Array} runs @param {number} unit
+   *  @param {number} shift @param {number} top @param {number} width */
+  samples(runs, unit, shift, top, width) {
+    const columns = new Float32Array(Math.ceil(width));
+    for (let at = 0; at < runs.length; at += WORDS) {
+      const [left, right] = [runs[at] * unit + shift, runs[at + 1] * unit + shift];
+      if (right < 0 || left > width) continue;
+      const [first, last] = [Math.floor(left), Math.max(Math.floor(left), Math.ceil(right) - 1)];
+      for (let x = Math.max(first, 0); x <= Math.min(last, columns.length - 1); x += 1) columns[x] += runs[at + 3] / (last - first + 1);
+    }
+    const { to } = this;
+    const most = columns.reduce((most, count) => Math.max(most, count), 1);
+    to.fillStyle = this.colours[runs[2]];
+    for (const [x, count] of columns.entries()) {
+      // One is seen too.
+      const high = count === 0 ? 0 : Math.max(2, count / most * (LINE - 4));
+      to.fillRect(x, top + LINE - 2 - high, 1, high);
     }
   }
 

@@ -18,6 +18,8 @@ export { STEPS, WORDS };
 
 /** Numbers of an entry: of slices as in {@link Run}, and of values begin, end, least, greatest, last. */
 const NUMBERS = { runs: 7, values: 5 };
+/** What is said of a condition. */
+const NO_FILTER = "This file has no events to filter. Open the trace with kymo view.";
 /** Behind what a window shows. */
 const OUTSIDE = 2 ** 28;
 
@@ -199,9 +201,18 @@ export async function why() {
 }
 
 /** @type {typeof import("./server.js").report} */
-export async function report(from, to) {
+export async function report(from, to, where) {
+  if (where !== "") throw new Error(NO_FILTER);
   if (from > 0 || to < head.trace.span_ns) throw new Error("This file has the report of all of it only. For that of another stretch, open the trace with kymo view.");
   return head.report;
+}
+
+/** @type {typeof import("./server.js").flame} */
+export async function flame(from, to, where, of) {
+  if (where !== "") throw new Error(NO_FILTER);
+  if (from > 0 || to < head.trace.span_ns || of !== "") throw new Error("This file has the flame graph of all of it only. For that of another stretch, a CPU or a thread, open the trace with kymo view.");
+  if (head.flame === null) throw new Error("This file has no samples. Open the trace with kymo view.");
+  return { ...head.flame, cpus: [], threads: [], more_threads: 0 };
 }
 
 /** @type {typeof import("./server.js").diff} */
@@ -210,4 +221,4 @@ export async function diff() {
 }
 
 /** @satisfies {typeof import("./server.js")} */
-export default { STEPS, WORDS, trace, window, at, find, findCase, arrows, why, report, diff };
+export default { STEPS, WORDS, trace, window, at, find, findCase, arrows, why, report, flame, diff };

@@ -45,13 +45,49 @@ export function moved(view, before, now) {
 }
 
 /**
- * The number that a row has now: the index of a recorded trace is made again at the end.
+ * The numbers that tracks have now, by those that they had: the index of a recorded trace is made
+ * again at the end, and numbers are in order of appearance.
+ * @param {server.Track[]} before
+ * @param {server.Track[]} now
+ * @returns {Map<number, number>}
+ */
+export function sameTracks(before, now) {
+  const numbers = new Map([...names(now)].map(([id, name]) => [name, id]));
+  /** @type {Map<number, number>} */
+  const same = new Map();
+  for (const [id, name] of names(before)) {
+    const number = numbers.get(name);
+    if (number !== undefined) same.set(id, number);
+  }
+  return same;
+}
+
+/** A name for each track that no other one has. @param {server.Track[]} tracks */
+function names(tracks) {
+  const byId = new Map(tracks.map((track) => [track.id, track]));
+  /** @type {Map<number, string>} */
+  const found = new Map();
+  /** @type {Map<string, number>} */
+  const often = new Map();
+  // Tracks come behind those around them.
+  for (const { id, parent, kind, name, rank, tid, pid } of [...byId.values()].sort((a, b) => a.id - b.id)) {
+    const own = [parent === null ? "" : found.get(parent), kind, tid ?? pid ?? `${rank} ${name}`].join("/");
+    const number = often.get(own) ?? 0;
+    often.set(own, number + 1);
+    found.set(id, `${own} ${number}`);
+  }
+  return found;
+}
+
+/**
+ * The number that a row has now; -1 if there is none like it.
  * @param {number} row
  * @param {server.Row[]} before
  * @param {server.Row[]} now
+ * @param {Map<number, number>} tracks
  */
-export function sameRow(row, before, now) {
-  const is = (/** @type {server.Row} */ other) => other.track === before[row]?.track
-    && other.kind === before[row].kind && other.depth === before[row].depth;
-  return is(now[row] ?? {}) ? row : now.findIndex(is);
+export function sameRow(row, before, now, tracks) {
+  const was = before[row];
+  const track = was === undefined ? undefined : tracks.get(was.track);
+  return now.findIndex((other) => other.track === track && other.kind === was.kind && other.depth === was.depth);
 }

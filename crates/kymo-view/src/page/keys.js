@@ -26,6 +26,8 @@ export function explain(table, bindings) {
 export function listen(bindings) {
   addEventListener("keydown", (event) => {
     const { target } = event;
+    // A list of choices has keys of its own.
+    if (target instanceof HTMLSelectElement) return;
     if (target instanceof HTMLInputElement) {
       if (event.key !== "Escape") return;
       // Browsers would empty the field.

@@ -17,6 +17,9 @@
  *   because: string, cpu: number | null }} PathSegment
  * @typedef {{ segments: PathSegment[], by_who: [string, number, number][], is_whole: boolean,
  *   losses: number }} Why
+ * @typedef {{ total: number, unit: string, account: string[], tree: [number, string, string, number, number][],
+ *   left_out: [number, number], cpus: [number, number][], threads: [string, string, number][],
+ *   more_threads: number }} Flame
  * @typedef {{ from: number, to: number, columns: number, isExact: boolean,
  *   rows: Map<number, Uint32Array> }} Window
  */
@@ -118,13 +121,27 @@ export async function why(row, from, to) {
 }
 
 /**
- * The report of a stretch of time.
+ * The report of a stretch of time: of the events that fit a condition as of `--where`, or of all.
  * @param {number} from
  * @param {number} to
+ * @param {string} where
  * @returns {Promise<any>}
  */
-export async function report(from, to) {
-  return (await ask("report", { from, to })).json();
+export async function report(from, to, where) {
+  return (await ask("report", { from, to, where })).json();
+}
+
+/**
+ * The samples of a stretch of time as a tree of functions, likewise.
+ * @param {number} from
+ * @param {number} to
+ * @param {string} where
+ * @param {string} of `cpu=0`, `thread=5`, or all
+ * @returns {Promise<Flame>}
+ */
+export async function flame(from, to, where, of) {
+  const [kind, number] = of.split("=");
+  return (await ask("flame", { from, to, where, ...(of === "" ? {} : { [kind]: number }) })).json();
 }
 
 /**
@@ -137,14 +154,15 @@ export async function findCase({ category, tid, begin_ns: from, end_ns: to }) {
 }
 
 /**
- * Two stretches of time compared.
+ * Two stretches of time compared, likewise.
  * @param {{ from: number, to: number }} first
  * @param {{ from: number, to: number }} second
+ * @param {string} where
  * @returns {Promise<any>}
  */
-export async function diff(first, second) {
+export async function diff(first, second, where) {
   const other = { other_from: second.from, other_to: second.to };
-  return (await ask("diff", { from: first.from, to: first.to, ...other })).json();
+  return (await ask("diff", { from: first.from, to: first.to, where, ...other })).json();
 }
 
 /**

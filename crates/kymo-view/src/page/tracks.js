@@ -118,6 +118,13 @@ export class Tracks {
     this.layOut();
   }
 
+  /** Takes other numbers for the tracks. @param {Map<number, number>} numbers by those so far */
+  renumber(numbers) {
+    const renumbered = (/** @type {Iterable<number>} */ ids) => [...ids].flatMap((id) => numbers.get(id) ?? []);
+    this.closed = new Set(renumbered(this.closed));
+    this.onTop = renumbered(this.onTop);
+  }
+
   /** Shows or hides what is inside a track. @param {Track} track */
   toggle(track) {
     if (!this.closed.delete(track.id)) this.closed.add(track.id);

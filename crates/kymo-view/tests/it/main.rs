@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod cases;
+mod flame;
 mod live;
 
 use std::fs;
@@ -46,8 +47,12 @@ impl Site {
 
     /// The server, of which this is done before it answers.
     fn of(first: impl FnOnce(&View, &Path)) -> Site {
+        Site::of_made(machine(), first)
+    }
+
+    /// The server of another trace, likewise.
+    fn of_made(mut made: Made, first: impl FnOnce(&View, &Path)) -> Site {
         let folder = folder();
-        let mut made = machine();
         let trace = Trace::open(made.finish()).unwrap();
         let map = trace.map();
         let path = Key::of(&trace, &map).unwrap().path_in(&folder);
@@ -299,6 +304,7 @@ fn times_of_any_size_are_answered() {
         format!("window?from={most}&to={most}&columns={most}&rows=0"),
         format!("at?from=0&to={most}&columns=1&row=0&at={most}"),
         format!("report?from=0&to={most}"),
+        format!("flame?from=0&to={most}&cpu={most}&thread={most}"),
         format!("diff?from=0&to={most}&other_from={most}&other_to={most}"),
         format!("find?from=0&to={most}&row=0"),
         format!("find?from={most}&to={most}&category=irq&tid={most}"),

@@ -87,7 +87,7 @@ pub(super) fn shows_the_same(
     let longest = longest.max().context("no interrupts")?;
     let panel = "document.querySelector('#panel').textContent";
     browser.wait_for(&format!("{panel}.startsWith('All of it')"))?;
-    browser.value("document.querySelector('#panel button').click()")?;
+    browser.value("document.querySelector('#panel td button').click()")?;
     browser.wait_for(&format!("{panel}.includes('lasts{longest} ns')"))?;
     browser.press("r")?;
     browser.wait_for(&format!(

@@ -1,0 +1,73 @@
+//! The code of the traced machine, for the page's flame graph.
+
+use std::path::{Path, PathBuf};
+
+use kymo_ctf::Trace;
+use kymo_profile::{Chains, Options, Profile, Unwind};
+
+use crate::images::{self, StackFiles};
+use crate::missed::Sampler;
+use crate::profile::{What, short_account};
+
+/// Files of code, and who took the samples.
+pub struct CodeFiles {
+    symbols: images::Symbols,
+    directory: PathBuf,
+    stacks: StackFiles,
+    sampler: Sampler,
+}
+
+impl CodeFiles {
+    /// That of the trace in this directory.
+    ///
+    /// # Errors
+    /// If a file that the command line names cannot be read.
+    pub fn of(
+        symbols: &images::Symbols,
+        directory: &Path,
+        trace: &Trace,
+    ) -> anyhow::Result<CodeFiles> {
+        symbols.check_files()?;
+        Ok(CodeFiles {
+            symbols: symbols.clone(),
+            directory: directory.to_owned(),
+            stacks: StackFiles::of(symbols, directory, trace)?,
+            sampler: Sampler::of(trace.metadata()),
+        })
+    }
+}
+
+impl std::fmt::Debug for CodeFiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut out = f.debug_struct("CodeFiles");
+        out.field("directory", &self.directory)
+            .finish_non_exhaustive()
+    }
+}
+
+impl kymo_view::Symbols for CodeFiles {
+    fn unwind(&self) -> Option<Box<Unwind<'_>>> {
+        self.stacks.unwind()
+    }
+
+    fn symbolize(&self, trace: &Trace, chains: Chains) -> Result<Profile, String> {
+        let profile = self.symbols.look_up(chains, &self.directory, trace);
+        profile.map_err(|error| sentence(&format!("{error:#}")))
+    }
+
+    fn account(&self, profile: &Profile) -> Vec<String> {
+        let what = What::Samples(Options::default());
+        let kept = short_account(profile, what, self.sampler);
+        let missing = images::missing(profile);
+        let all = std::iter::once(kept).chain(missing);
+        all.map(|text| sentence(&text)).collect()
+    }
+}
+
+/// A text as a sentence.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    let stop = if text.ends_with('.') { "" } else { "." };
+    first.collect::<String>() + letters.as_str() + stop
+}

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use kymo_timeline::{Canvas, Label, Note, Track, TrackId};
+use kymo_timeline::{Canvas, Label, Track, TrackId};
 
 use crate::collector::{Collector, Numbers};
 use crate::registry::{RowInfo, RowKind};
@@ -42,13 +42,7 @@ impl<N: Numbers> Finder<N> {
         notes.sort_unstable_by_key(|noted| noted.rank);
         for noted in notes {
             let name = noted.name.text.to_owned();
-            let value = match &noted.note {
-                Note::Unsigned(value) => value.to_string(),
-                Note::Address(value) => format!("{value:#x}"),
-                Note::Signed(value) => value.to_string(),
-                Note::Float(value) => value.to_string(),
-                Note::Text(value) => value.to_string(),
-            };
+            let value = noted.note.to_string();
             if !self.notes.iter().any(|(known, _)| *known == name) {
                 self.notes.push((name, value));
             }

@@ -43,9 +43,11 @@ mod picture;
 mod thread;
 
 pub use mapping::Timeline;
+pub use notes::Fields;
 pub use picture::THREADS;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io;
 
 use serde::{Deserialize, Serialize};
@@ -156,6 +158,18 @@ pub enum Note<'a> {
     Float(f64),
     /// A text, or a compound value as JSON.
     Text(Cow<'a, str>),
+}
+
+impl fmt::Display for Note<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Note::Unsigned(value) => value.fmt(f),
+            Note::Address(value) => write!(f, "{value:#x}"),
+            Note::Signed(value) => value.fmt(f),
+            Note::Float(value) => value.fmt(f),
+            Note::Text(value) => value.fmt(f),
+        }
+    }
 }
 
 /// A named value that viewers show with a slice or a point.

@@ -73,6 +73,28 @@ impl Notes {
     }
 }
 
+/// Names and values of the fields of events, as texts.
+#[derive(Debug, Default)]
+pub struct Fields {
+    notes: Notes,
+}
+
+impl Fields {
+    /// The fields of an event that say something of their own, in the order of their names.
+    pub fn of(&mut self, event: &EventRef<'_>) -> Vec<(String, String)> {
+        let shown = self.notes.of(event);
+        let values = self.notes.read(&shown, event);
+        let mut notes = shown.notes(&values, None);
+        notes.sort_unstable_by_key(|noted| noted.rank);
+        let texts = notes.iter();
+        let texts = texts.map(|noted| (noted.name.text.to_owned(), noted.note.to_string()));
+        let texts = texts.collect();
+        drop(notes);
+        self.notes.give_back(values);
+        texts
+    }
+}
+
 /// The values of an event's fields.
 #[derive(Debug, Default)]
 pub(crate) struct Values {

@@ -5,6 +5,7 @@
 
 mod arrows;
 mod chosen;
+mod events;
 mod file;
 mod find;
 mod flame;
@@ -139,6 +140,7 @@ impl Seen {
             "at" => self.at(&query).map(|json| Answer::new(JSON, json)),
             "arrows" => self.arrows(&query).map(|json| Answer::new(JSON, json)),
             "diff" => self.diff(&query).map(|json| Answer::new(JSON, json)),
+            "events" => self.events(&query).map(|json| Answer::new(JSON, json)),
             "flame" => self.flame(&query).map(|json| Answer::new(JSON, json)),
             "find" => self.find(&query).map(|json| Answer::new(JSON, json)),
             "why" => self.why(&query).map(|json| Answer::new(JSON, json)),

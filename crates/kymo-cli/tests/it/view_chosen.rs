@@ -78,6 +78,23 @@ fn of_command(more: &[&str], trace: &std::path::Path) -> BTreeMap<String, u64> {
     lines.collect()
 }
 
+type Dumped = (i64, Value, Value, Option<String>);
+
+/// Time, name, CPU and interrupt of each event that `kymo dump` prints.
+fn dumped(arguments: &[&str], trace: &std::path::Path) -> Vec<Dumped> {
+    let (_, text) = printed(arguments, trace);
+    let lines = text
+        .lines()
+        .map(|line| -> Value { serde_json::from_str(line).unwrap() });
+    let events = lines.filter(|line| line["type"] == "event");
+    let events = events.map(|line| {
+        let irq = line["fields"].get("irq").map(Value::to_string);
+        let at = line["time_ns"].as_i64().unwrap();
+        (at, line["name"].clone(), line["cpu"].clone(), irq)
+    });
+    events.collect()
+}
+
 fn folder(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("kymo-view-{name}-{}", std::process::id()))
 }
@@ -138,7 +155,8 @@ fn a_condition_leaves_what_the_command_leaves() {
     let trace = made.finish().to_owned();
     let index = folder("where");
     let view = View::new(&trace, &index);
-    let span = view.whole()["span_ns"].as_u64().unwrap();
+    let about = view.whole();
+    let span = about["span_ns"].as_u64().unwrap();
     let encoded =
         |text: &str| -> String { text.bytes().map(|byte| format!("%{byte:02x}")).collect() };
     let mut random = Random(8);
@@ -156,6 +174,21 @@ fn a_condition_leaves_what_the_command_leaves() {
         assert_eq!(shown, printed, "{condition}");
         let diff = view.get(&format!("api/diff?{query}&other_from=0&other_to={span}"));
         assert_eq!(diff["events"]["before"], printed["events"]);
+        let listed = view.get(&format!("api/events?{query}"));
+        assert_eq!(listed["count"], printed["events"]);
+        let arguments = ["dump", "--json", "--from", &first, "--to", &last];
+        let dumped = dumped(&[&arguments[..], &["--where", condition]].concat(), &trace);
+        let begin: i64 = about["begin_ns"].as_str().unwrap().parse().unwrap();
+        let shown = listed["events"].as_array().unwrap().iter().map(|event| {
+            let irq = event["fields"].as_array().unwrap().iter();
+            let irq = irq.clone().find(|field| field[0] == "irq");
+            let at = event["at_ns"].as_i64().unwrap() + begin;
+            let irq = irq.map(|field| field[1].as_str().unwrap().to_owned());
+            (at, event["name"].clone(), event["cpu"].clone(), irq)
+        });
+        let shown: Vec<_> = shown.collect();
+        let count = dumped.len().min(50);
+        assert_eq!(shown, dumped[..count], "{condition}");
     }
     for wrong in ["irq", "irqs = 5", "irq = 5 6", "is = \"nothing\""] {
         let output = kymo(&["report", "--where", wrong], &trace);

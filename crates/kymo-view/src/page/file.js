@@ -207,6 +207,11 @@ export async function report(from, to, where) {
   return head.report;
 }
 
+/** @type {typeof import("./server.js").events} */
+export async function events() {
+  throw new Error(NO_FILTER);
+}
+
 /** @type {typeof import("./server.js").flame} */
 export async function flame(from, to, where, of) {
   if (where !== "") throw new Error(NO_FILTER);
@@ -221,4 +226,4 @@ export async function diff() {
 }
 
 /** @satisfies {typeof import("./server.js")} */
-export default { STEPS, WORDS, trace, window, at, find, findCase, arrows, why, report, flame, diff };
+export default { STEPS, WORDS, trace, window, at, find, findCase, arrows, why, report, events, flame, diff };

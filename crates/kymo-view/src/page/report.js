@@ -42,6 +42,19 @@ function worst(cases, go) {
 }
 
 /**
+ * Events as a table.
+ * @param {import("./server.js").Events} found
+ * @param {(at: number) => void} go
+ */
+export function events({ events: first, count }, go) {
+  const rows = first.map(({ at_ns: at, name, cpu, thread, fields }) => [
+    at === null ? "" : button(moment(at), "Go there", () => go(at)), name, cpu === null ? "" : `CPU ${cpu}`, thread ?? "",
+    fields.map(([name, value]) => `${name} = ${value}`).join(", ")]);
+  const title = count > first.length ? `The first ${first.length} of ${count.toLocaleString("en")} events that fit` : "Events that fit";
+  return table(title, ["at", "event", "on", "thread", "fields"], rows, 5);
+}
+
+/**
  * @param {HTMLElement} panel
  * @param {{ from: number, to: number } | null} time `null` for the whole trace
  * @param {any} report

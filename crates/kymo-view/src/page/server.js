@@ -17,6 +17,8 @@
  *   because: string, cpu: number | null }} PathSegment
  * @typedef {{ segments: PathSegment[], by_who: [string, number, number][], is_whole: boolean,
  *   losses: number }} Why
+ * @typedef {{ at_ns: number | null, name: string, cpu: number | null, thread: string | null, fields: [string, string][] }} Event
+ * @typedef {{ events: Event[], count: number }} Events
  * @typedef {{ total: number, unit: string, account: string[], tree: [number, string, string, number, number][],
  *   left_out: [number, number], cpus: [number, number][], threads: [string, string, number][],
  *   more_threads: number }} Flame
@@ -129,6 +131,17 @@ export async function why(row, from, to) {
  */
 export async function report(from, to, where) {
   return (await ask("report", { from, to, where })).json();
+}
+
+/**
+ * The first events of a stretch of time that fit a condition, and the number of all.
+ * @param {number} from
+ * @param {number} to
+ * @param {string} where
+ * @returns {Promise<Events>}
+ */
+export async function events(from, to, where) {
+  return (await ask("events", { from, to, where })).json();
 }
 
 /**

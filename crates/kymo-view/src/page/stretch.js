@@ -93,8 +93,12 @@ async function reported(time, from, to, where) {
   if (time === null && (ofAll === null || ofAll.where !== where)) ofAll = { where, report: server.report(from, to, where) };
   const asked = ofAll;
   try {
-    const of = await (time === null && asked !== null ? asked.report : server.report(from, to, where));
-    return () => report.show(detail, time, of, showCase);
+    const [of, fit] = await Promise.all([time === null && asked !== null ? asked.report : server.report(from, to, where),
+      where === "" ? null : server.events(from, to, where)]);
+    return () => {
+      report.show(detail, time, of, showCase);
+      if (fit !== null) detail.append(report.events(fit, showMoment));
+    };
   } catch (error) {
     // The next time, it is asked for again.
     if (time === null && ofAll === asked) ofAll = null;
@@ -157,6 +161,12 @@ export function showAgain() {
   if (now.selected === null && now.first === null) deselect();
   else if (now.selected !== null && now.selected.row === null) selectTime(now.selected.from, now.selected.to);
   else if (now.selected !== null && now.selected.row !== null) findSlice(now.selected.row, now.selected.from, now.selected.to);
+}
+
+/** Shows a time in the middle, as much around it as is shown now. @param {number} at */
+function showMoment(at) {
+  const length = now.view.to - now.view.from;
+  show(at - length / 2, at + length / 2);
 }
 
 /** Goes to a case and selects it. @param {report.Case} one */

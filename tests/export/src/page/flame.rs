@@ -134,6 +134,8 @@ pub(super) fn is_that_of_the_command(browser: &mut Browser, arguments: &Argument
     browser.wait_for(&format!(
         "{PANEL}.replace(/,/g, '').includes(' {events} events')"
     ))?;
+    let title = format!("The first 50 of {events} events that fit");
+    browser.wait_for(&format!("{PANEL}.replace(/,/g, '').includes('{title}')"))?;
     wrong_conditions_are_explained(browser, arguments, &trace)?;
     a_file_has_its_own(browser, arguments, &trace)?;
     println!("The flame graph has {all} samples of a stretch, {of_cpu} of a CPU, {fits} that fit.");

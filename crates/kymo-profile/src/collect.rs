@@ -72,8 +72,8 @@ impl Kind {
             || (self.unit == Some(Period::Events) && matches!(name, "cycles" | "cpu-cycles"))
     }
 
-    /// Which of several kinds a profile is to be of: their sum would mean nothing. Those at intervals
-    /// of time come first, and chains of events that are no samples never.
+    /// Which of several kinds a profile is to be of: their sum would mean nothing. Those at
+    /// intervals of time come first, and chains of events that are no samples never.
     pub fn choose(kinds: &[Kind]) -> Chosen<'_> {
         if kinds.len() < 2 {
             return Chosen::All;

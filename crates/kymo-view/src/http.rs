@@ -171,8 +171,10 @@ pub(crate) fn write(to: &mut impl Write, answer: &Answer, stays: bool) -> io::Re
         403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
+        409 => "Conflict",
         431 => "Request Header Fields Too Large",
         500 => "Internal Server Error",
+        503 => "Service Unavailable",
         505 => "HTTP Version Not Supported",
         _ => "Bad Request",
     };

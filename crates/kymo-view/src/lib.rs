@@ -9,8 +9,8 @@
 //!   `api/arrows`: who woke its thread, and whom that woke.
 //! - `api/why`: who held a thread up, as `kymo why` says.
 //! - `api/report`: the report of a stretch of time and its worst cases; `api/diff`: two stretches
-//!   compared; `api/flame`: its samples as a tree of functions; `api/events`: its first events. With `where=`, only of events that
-//!   fit a condition.
+//!   compared; `api/flame`: its samples as a tree of functions; `api/events`: its first events. With
+//!   `where=`, only of events that fit a condition.
 //! - [`View::file`] is the page as one file, which needs no server.
 //! - A request for anything else, with another host name, without the token or from another site is
 //!   refused in one line.

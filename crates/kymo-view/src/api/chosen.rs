@@ -58,8 +58,8 @@ impl Chosen {
         }
     }
 
-    /// Reads the trace up to the end of the stretch. `take` gets each item, and whether it is chosen:
-    /// what comes before tells the machine's state.
+    /// Reads the trace up to the end of the stretch. `take` gets each item, and whether it is
+    /// chosen: what comes before tells the machine's state.
     pub(super) fn read(&mut self, map: &TraceMap, mut take: impl FnMut(&ItemRef<'_>, bool)) {
         let mut reader = map.read();
         while let Some(item) = reader.next() {

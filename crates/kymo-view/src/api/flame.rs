@@ -37,6 +37,10 @@ pub trait Symbols: fmt::Debug + Send + Sync {
     fn account(&self, profile: &Profile) -> Vec<String>;
 }
 
+/// How many callers a function has, its name, the image that it is in, and the weight of itself and
+/// with what it calls.
+type Function = (usize, Arc<str>, Arc<str>, u64, u64);
+
 /// A tree of functions, and what is not in it.
 #[derive(Serialize)]
 pub(super) struct Flame {
@@ -45,9 +49,8 @@ pub(super) struct Flame {
     unit: &'static str,
     /// What is and is not among them: sentences.
     account: Vec<String>,
-    /// Each function before those that it calls: how many callers it has, its name, the image that
-    /// it is in, and the weight of itself and of all. The first one stands for everything.
-    tree: Vec<(usize, Arc<str>, Arc<str>, u64, u64)>,
+    /// Each function before those that it calls. The first one stands for everything.
+    tree: Vec<Function>,
     /// Functions that are left out of the tree, with all that they call, and their weight: they are
     /// too many.
     left_out: (usize, u64),
@@ -176,7 +179,7 @@ fn tree(profile: &Profile) -> Vec<Branch> {
     }
 }
 
-fn shown(profile: &Profile, branch: Branch) -> (usize, Arc<str>, Arc<str>, u64, u64) {
+fn shown(profile: &Profile, branch: Branch) -> Function {
     let image = branch.image.and_then(|id| profile.images.get(id.index()));
     let image = image.map_or_else(|| Arc::from(""), |image| Arc::clone(&image.name));
     let (own, total) = (branch.own.weight, branch.total.weight);

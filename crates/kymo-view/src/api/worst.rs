@@ -28,8 +28,8 @@ struct Case {
 }
 
 impl Reported {
-    /// The report of a trace or file whose first event is at `begin`, in nanoseconds from the clock's
-    /// origin.
+    /// The report of a trace or file whose first event is at `begin`, in nanoseconds from the
+    /// clock's origin.
     pub(super) fn of(report: Report, begin: i128) -> Reported {
         let cases = report.worst_cases.iter();
         Reported {

@@ -203,7 +203,9 @@ export async function why() {
 /** @type {typeof import("./server.js").report} */
 export async function report(from, to, where) {
   if (where !== "") throw new Error(NO_FILTER);
-  if (from > 0 || to < head.trace.span_ns) throw new Error("This file has the report of all of it only. For that of another stretch, open the trace with kymo view.");
+  if (from > 0 || to < head.trace.span_ns) {
+    throw new Error("This file has the report of all of it only. For that of another stretch, open the trace with kymo view.");
+  }
   return head.report;
 }
 
@@ -215,7 +217,10 @@ export async function events() {
 /** @type {typeof import("./server.js").flame} */
 export async function flame(from, to, where, of) {
   if (where !== "") throw new Error(NO_FILTER);
-  if (from > 0 || to < head.trace.span_ns || of !== "") throw new Error("This file has the flame graph of all of it only. For that of another stretch, a CPU or a thread, open the trace with kymo view.");
+  if (from > 0 || to < head.trace.span_ns || of !== "") {
+    throw new Error("This file has the flame graph of all of it only. For that of another stretch, a CPU or a thread, "
+      + "open the trace with kymo view.");
+  }
   if (head.flame === null) throw new Error("This file has no samples. Open the trace with kymo view.");
   return { ...head.flame, cpus: [], threads: [], more_threads: 0 };
 }

@@ -223,13 +223,20 @@ export function show(panel, title, flame, chosen, choose) {
   /** @type {Node[]} */
   const parts = [element("h2", `${title}: ${count(flame.total)} ${flame.unit}`)];
   const hasChoice = flame.cpus.length + flame.threads.length > 0;
-  if (hasChoice) parts.push(choice(flame, chosen, choose));
+  if (hasChoice) {
+    const choices = element("p");
+    choices.className = "choices";
+    choices.append(choice(flame, chosen, choose));
+    parts.push(choices);
+  }
   parts.push(element("p", flame.account.join(" ")));
   if (flame.total > 0) {
     const line = element("p");
     line.className = "chosen";
     const tell = (/** @type {Frame} */ { name, image, own, total }) => {
-      line.textContent = `${name}${image === "" ? "" : ` (${image})`}: ${count(total)} ${flame.unit}, ${percent(total, flame.total)}; ${count(own)} of its own`;
+      const where = image === "" ? "" : ` (${image})`;
+      const share = `${count(total)} ${flame.unit}, ${percent(total, flame.total)}`;
+      line.textContent = `${name}${where}: ${share}; ${count(own)} of its own`;
     };
     const graph = new Graph(frames, tell);
     tell(frames[0]);
@@ -243,7 +250,10 @@ export function show(panel, title, flame, chosen, choose) {
       }), 2));
     if (all.length > MOST) parts.push(element("p", `${all.length - MOST} more functions are in the graph only.`));
     const [number, weight] = flame.left_out;
-    if (number > 0) parts.push(element("p", `${count(number)} functions with few samples (${count(weight)} together) are left out, with what they call; select less time to see them.`));
+    if (number > 0) {
+      const left = `${count(number)} functions with few samples (${count(weight)} together) are left out, with what they call`;
+      parts.push(element("p", `${left}; select less time to see them.`));
+    }
   }
   if (flame.more_threads > 0) parts.push(element("p", `${flame.more_threads} threads with fewer samples are not in the list.`));
   panel.replaceChildren(...parts);

@@ -118,9 +118,11 @@ const bindings = [
   { keys: ["r"], shown: "R", does: "select the time between the marks around the mouse or the middle, or all that is in view: its report",
     act: selectBetween },
   { keys: ["y"], shown: "Y", does: "who held up the thread of the selected slice: the critical path", act: why },
-  { keys: ["g"], shown: "G", does: "the flame graph of the selected stretch of time or of all, by its samples, or the report again", act: toggleFlame },
+  { keys: ["g"], shown: "G", act: toggleFlame,
+    does: "the flame graph of the selected stretch of time or of all, by its samples, or the report again" },
   { keys: ["f"], shown: "F", act: () => filter.focus(),
-    does: "filter: reports, comparisons and flame graphs count only events that fit a condition, such as irq = 5 or is = \"lock_wait\", on_cpu = 0, as of kymo report --where; the picture has all" },
+    does: "filter: reports, comparisons and flame graphs count only events that fit a condition, such as irq = 5 or "
+      + "is = \"lock_wait\", on_cpu = 0, as of kymo report --where; the picture has all" },
   { keys: ["c"], shown: "C", does: "compare the selected stretch of time with the one that is selected next, or no more", act: compareNext },
   { keys: ["/"], shown: "/", does: "search tracks by name", act: () => words.focus() },
   { keys: ["l"], shown: "L", does: "show only tracks whose name has one of the parts, between commas", act: () => only.focus() },

@@ -47,6 +47,7 @@ function worst(cases, go) {
  * @param {(at: number) => void} go
  */
 export function events({ events: first, count }, go) {
+  if (count === 0) return element("p", "No event of this time fits.");
   const rows = first.map(({ at_ns: at, name, cpu, thread, fields }) => [
     at === null ? "" : button(moment(at), "Go there", () => go(at)), name, cpu === null ? "" : `CPU ${cpu}`, thread ?? "",
     fields.map(([name, value]) => `${name} = ${value}`).join(", ")]);

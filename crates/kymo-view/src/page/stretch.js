@@ -65,7 +65,7 @@ async function tell(selection, time) {
     if (selection !== now.told) return;
     shown();
     const heading = detail.querySelector("h2");
-    if (first === null || time === null) heading?.after(other());
+    if (first === null || time === null) choices(heading).prepend(other());
     if (where !== "") heading?.after(element("p", `Only events that fit ${where} are counted. The picture has all of them.`));
   } catch (error) {
     if (selection === now.told) panel.fail(detail, error);
@@ -104,6 +104,16 @@ async function reported(time, from, to, where) {
     if (time === null && ofAll === asked) ofAll = null;
     throw error;
   }
+}
+
+/** Where the panel has what can be chosen. @param {Element | null} heading */
+function choices(heading) {
+  const there = detail.querySelector(".choices");
+  if (there !== null) return there;
+  const made = element("p");
+  made.className = "choices";
+  heading?.after(made);
+  return made;
 }
 
 /** The way from the report to the flame graph, or back. */

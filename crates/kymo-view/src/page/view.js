@@ -25,8 +25,9 @@ export function keep() {
   writing = setTimeout(() => {
     // Who opens it again sees all there is then.
     const isAll = trace.is_recorded && now.view.from === 0 && now.view.to === whole.to;
-    const hash = address.write({ view: isAll ? null : now.view, marks: marks.times, selected: now.selected, first: now.first, top: tracks.onTop, only: only.value,
-      where: now.filter, flame: now.flame });
+    const { selected, first, filter: where, flame } = now;
+    const shown = isAll ? null : now.view;
+    const hash = address.write({ view: shown, marks: marks.times, selected, first, top: tracks.onTop, only: only.value, where, flame });
     if (location.hash !== hash) history.replaceState(null, "", hash);
   }, 100);
 }

@@ -97,6 +97,16 @@ fn a_trace_is_shown_while_it_is_recorded_and_afterwards() {
         assert_eq!(status(&head), 200);
         let report: Value = serde_json::from_slice(&report).unwrap();
         assert_eq!(report["events"], wanted);
+        // A condition holds for it too; the files of code are known at the end only.
+        let only = format!("api/events?from=0&to={span}&where=next_tid+%3D+5");
+        let (_, only) = site.get(&only);
+        let only: Value = serde_json::from_slice(&only).unwrap();
+        assert_eq!(only["count"], wanted / 2);
+        assert_eq!(only["events"].as_array().unwrap().len(), 50);
+        let (head, said) = site.get(&format!("api/flame?from=0&to={span}"));
+        assert_eq!(status(&head), 409);
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains("once the recording has ended"), "{said}");
     }
     over.store(true, Relaxed);
     follows.join().unwrap().unwrap();
@@ -115,4 +125,5 @@ fn a_trace_is_shown_while_it_is_recorded_and_afterwards() {
     assert_eq!(shown["is_recorded"], false);
     assert_eq!(shown["is_whole"], true);
     assert_eq!(shown["events"], 20_001);
+    assert_eq!(status(&site.get("api/flame?from=0&to=1000").0), 200);
 }

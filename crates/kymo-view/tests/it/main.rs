@@ -304,6 +304,7 @@ fn times_of_any_size_are_answered() {
         format!("window?from={most}&to={most}&columns={most}&rows=0"),
         format!("at?from=0&to={most}&columns=1&row=0&at={most}"),
         format!("report?from=0&to={most}"),
+        format!("events?from=0&to={most}"),
         format!("flame?from=0&to={most}&cpu={most}&thread={most}"),
         format!("diff?from=0&to={most}&other_from={most}&other_to={most}"),
         format!("find?from=0&to={most}&row=0"),

@@ -269,14 +269,14 @@ impl Symbols {
         directory: &Path,
         trace: &Trace,
     ) -> anyhow::Result<Profile> {
-        let profile = self.look_up(chains, directory, trace)?;
-        for sentence in missing(&profile) {
+        let (profile, sentences) = self.look_up(chains, directory, trace)?;
+        for sentence in sentences {
             message!("kymo: {sentence}");
         }
         Ok(profile)
     }
 
-    /// Looks up the functions of all chains, without saying whose are [missing].
+    /// Looks up the functions of all chains. The sentences say which images are missing or wrong.
     ///
     /// # Errors
     /// [`BadInput`] if a file that the command line names cannot be used.
@@ -285,7 +285,8 @@ impl Symbols {
         chains: Chains,
         directory: &Path,
         trace: &Trace,
-    ) -> anyhow::Result<Profile> {
+    ) -> anyhow::Result<(Profile, Vec<String>)> {
+        let mut said = Vec::new();
         let mut noted = noted(directory, trace);
         for (pid, mappings) in chains.mappings() {
             noted.extend(mappings.iter().map(|mapping| Noted {
@@ -307,22 +308,16 @@ impl Symbols {
                 } if noted.iter().any(|note| note.process == Some(pid)) => {
                     let files = self.loaded_by(Some(name), pid, &noted)?;
                     read.extend(files.into_iter().filter_map(|file| {
-                        let unreadable = |note: &Noted| {
-                            message!(
-                                "kymo: {} was recorded, and cannot be read now.",
-                                note.file.display()
-                            );
-                        };
                         let is_recorded = |note: &Noted| !note.file.as_os_str().is_empty();
                         file.inspect_err(|note| {
                             if is_recorded(note) {
-                                unreadable(note);
+                                said.push(unreadable_now(note));
                             }
                         })
                         .ok()
                     }));
                 }
-                _ => read.extend(self.read(wanted, &noted)?),
+                _ => read.extend(self.read(wanted, &noted, &mut said)?),
             }
         }
         for file in &mut read {
@@ -343,12 +338,11 @@ impl Symbols {
             if let (Some(recorded), Some(found)) = (&file.build_id, &found)
                 && recorded != found
             {
-                message!(
-                    "kymo: {} is not what was recorded: its build id is {found}, and that of the \
-                     trace {recorded}; names may be wrong. Give the right file with --kernel or \
-                     --image.",
+                said.push(format!(
+                    "{} is not what was recorded: its build id is {found}, and that of the trace \
+                     {recorded}; names may be wrong. Give the right file with --kernel or --image.",
                     file.path.display()
-                );
+                ));
             }
             images.push((image, file.path.display().to_string()));
         }
@@ -367,10 +361,12 @@ impl Symbols {
             });
             loaded.collect::<Vec<_>>()
         });
-        Ok(match self.inlined {
+        said.extend(missing(&profile));
+        let profile = match self.inlined {
             Some(Inlined::All) => profile,
             Some(Inlined::Own) | None => profile.without_inlined_libraries(),
-        })
+        };
+        Ok((profile, said))
     }
 
     /// The file with the symbols of one that was stripped, by its build id or by the link that is
@@ -488,8 +484,13 @@ impl Symbols {
         Ok(files)
     }
 
-    /// Reads the file for an image, if there is one.
-    fn read(&self, wanted: Wanted<'_>, noted: &[Noted]) -> anyhow::Result<Option<Read>> {
+    /// Reads the file for an image, if there is one. `said` gets a sentence about one that is gone.
+    fn read(
+        &self,
+        wanted: Wanted<'_>,
+        noted: &[Noted],
+        said: &mut Vec<String>,
+    ) -> anyhow::Result<Option<Read>> {
         let name = program_of(wanted);
         let note = noted
             .iter()
@@ -528,10 +529,7 @@ impl Symbols {
             }
         }
         if let Some(note) = note {
-            message!(
-                "kymo: {} was recorded, and cannot be read now.",
-                note.file.display()
-            );
+            said.push(unreadable_now(note));
         }
         Ok(None)
     }
@@ -543,6 +541,11 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc))
     })
+}
+
+fn unreadable_now(note: &Noted) -> String {
+    let file = note.file.display();
+    format!("{file} was recorded, and cannot be read now.")
 }
 
 /// Reads a file that the command line names.
@@ -573,7 +576,7 @@ fn program_of<'a>(wanted: Wanted<'a>) -> Option<&'a str> {
 }
 
 /// Whose functions are shown as addresses, and which debug information is damaged: sentences.
-pub fn missing(profile: &Profile) -> Vec<String> {
+fn missing(profile: &Profile) -> Vec<String> {
     let mut all = Vec::new();
     let missing = || profile.images.iter().filter(|image| !image.has_file);
     if missing().any(|image| image.is_kernel) {

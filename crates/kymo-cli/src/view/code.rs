@@ -50,17 +50,15 @@ impl kymo_view::Symbols for CodeFiles {
         self.stacks.unwind()
     }
 
-    fn symbolize(&self, trace: &Trace, chains: Chains) -> Result<Profile, String> {
-        let profile = self.symbols.look_up(chains, &self.directory, trace);
-        profile.map_err(|error| sentence(&format!("{error:#}")))
+    fn symbolize(&self, trace: &Trace, chains: Chains) -> Result<(Profile, Vec<String>), String> {
+        let found = self.symbols.look_up(chains, &self.directory, trace);
+        let (profile, said) = found.map_err(|error| sentence(&format!("{error:#}")))?;
+        Ok((profile, said.iter().map(|text| sentence(text)).collect()))
     }
 
-    fn account(&self, profile: &Profile) -> Vec<String> {
+    fn account(&self, profile: &Profile) -> String {
         let what = What::Samples(Options::default());
-        let kept = short_account(profile, what, self.sampler);
-        let missing = images::missing(profile);
-        let all = std::iter::once(kept).chain(missing);
-        all.map(|text| sentence(&text)).collect()
+        sentence(&short_account(profile, what, self.sampler))
     }
 }
 

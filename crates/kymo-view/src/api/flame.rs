@@ -27,14 +27,15 @@ pub trait Symbols: fmt::Debug + Send + Sync {
     /// Finds the callers of samples whose stacks were copied; `None` if there are no files for it.
     fn unwind(&self) -> Option<Box<Unwind<'_>>>;
 
-    /// Looks up the functions of all chains.
+    /// Looks up the functions of all chains. The sentences say what has no names, or may have wrong
+    /// ones.
     ///
     /// # Errors
     /// A sentence, if a file cannot be used that the user has named.
-    fn symbolize(&self, trace: &Trace, chains: Chains) -> Result<Profile, String>;
+    fn symbolize(&self, trace: &Trace, chains: Chains) -> Result<(Profile, Vec<String>), String>;
 
-    /// What is in a profile and what is not, and what of it has no names: sentences.
-    fn account(&self, profile: &Profile) -> Vec<String>;
+    /// What is in a profile and what is not, as a sentence.
+    fn account(&self, profile: &Profile) -> String;
 }
 
 /// How many callers a function has, its name, the image that it is in, and the weight of itself and
@@ -82,7 +83,7 @@ impl Seen {
         cpu: Option<u64>,
         thread: Option<u64>,
     ) -> Result<Flame, Refused> {
-        let mut profile = self.profile(chosen)?;
+        let (mut profile, said) = self.profile(chosen)?;
         let (cpus, threads) = weights(&profile);
         let rows = std::mem::take(&mut profile.rows);
         let is_wanted = |row: &Row| {
@@ -91,7 +92,8 @@ impl Seen {
                 && thread.is_none_or(|tid| of_thread() == Some(tid))
         };
         profile.rows = rows.into_iter().filter(is_wanted).collect();
-        let mut account = self.source.symbols.account(&profile);
+        let mut account = vec![self.source.symbols.account(&profile)];
+        account.extend(said);
         let names = self.index.registry().names();
         let has_samples = names.iter().any(|name| name.category == CATEGORY);
         if profile.totals.kept == 0 && !has_samples {
@@ -119,8 +121,11 @@ impl Seen {
         })
     }
 
-    /// The samples of what `chosen` chooses, of one kind.
-    fn profile(&self, chosen: impl Fn() -> Result<Chosen, Refused>) -> Result<Profile, Refused> {
+    /// The samples of what `chosen` chooses, of one kind, and what is to be said of their names.
+    fn profile(
+        &self,
+        chosen: impl Fn() -> Result<Chosen, Refused>,
+    ) -> Result<(Profile, Vec<String>), Refused> {
         let trace = self.source.trace.as_ref().ok_or_else(|| {
             let sentence = "The flame graph is drawn once the recording has ended.";
             (409, sentence.to_owned())
@@ -218,11 +223,12 @@ impl Symbols for NoSymbols {
         None
     }
 
-    fn symbolize(&self, _: &Trace, chains: Chains) -> Result<Profile, String> {
-        Ok(chains.symbolize(|_| None::<kymo_profile::LoadedFile<'_, '_>>))
+    fn symbolize(&self, _: &Trace, chains: Chains) -> Result<(Profile, Vec<String>), String> {
+        let profile = chains.symbolize(|_| None::<kymo_profile::LoadedFile<'_, '_>>);
+        Ok((profile, Vec::new()))
     }
 
-    fn account(&self, profile: &Profile) -> Vec<String> {
-        vec![format!("{} samples", profile.totals.kept)]
+    fn account(&self, profile: &Profile) -> String {
+        format!("{} samples.", profile.totals.kept)
     }
 }

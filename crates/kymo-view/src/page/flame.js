@@ -229,7 +229,7 @@ export function show(panel, title, flame, chosen, choose) {
     choices.append(choice(flame, chosen, choose));
     parts.push(choices);
   }
-  parts.push(element("p", flame.account.join(" ")));
+  parts.push(element("p", `${chosen === "" ? "" : "Of all CPUs and threads: "}${flame.account.join(" ")}`));
   if (flame.total > 0) {
     const line = element("p");
     line.className = "chosen";

@@ -119,6 +119,7 @@ explained!(
     kymo_ctf::Error,
     kymo_ctf::WriteError,
     kymo_export::Error,
+    kymo_images::Error,
     kymo_symbols::Error,
 );
 

@@ -9,10 +9,11 @@ use kymo_ctf::{StructClass, Trace};
 use kymo_profile::Chains;
 
 use crate::exit::{Code, Usage};
+use crate::message::say;
 use crate::progress::Progress;
 use crate::select::Verdict;
 use crate::summary::count;
-use crate::{images, input, output, select};
+use crate::{input, output, select};
 
 /// For `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -40,7 +41,7 @@ pub struct Arguments {
     #[arg(long, value_enum)]
     to: To,
     #[command(flatten)]
-    symbols: images::Symbols,
+    symbols: kymo_images::Symbols,
     /// Only events whose fields have these values, such as 'irq = 5, on_cpu = 0', as for kymo dump.
     /// May be repeated: one must hold.
     #[arg(long = "where", value_name = "CONDITION")]
@@ -106,14 +107,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         0 => None,
         _ => arguments
             .symbols
-            .symbolize(chains, &arguments.trace, &trace)
+            .symbolize(chains, &arguments.trace, &trace, &mut say)
             .map_err(|error| unnamed = Some(error))
             .ok(),
     };
     let has_samples = is_timeline && has_samples(&trace);
     let files = match has_samples {
-        true => images::StackFiles::of(&arguments.symbols, &arguments.trace, &trace)?,
-        false => images::StackFiles::default(),
+        true => kymo_images::StackFiles::of(&arguments.symbols, &arguments.trace, &trace)?,
+        false => kymo_images::StackFiles::default(),
     };
     let samples = kymo_export::Samples {
         unwind: files.unwind(),
@@ -139,6 +140,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         outcome => outcome?,
     };
     if let Some(error) = unnamed {
+        let error = anyhow::Error::from(error);
         return Err(error.context("the timeline is without samples"));
     }
     if outcome.timeless > 0 && is_timeline {

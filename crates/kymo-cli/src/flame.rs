@@ -11,7 +11,7 @@ use crate::profile::{Outcome, What, account, print_account, read, short_account}
 use crate::profile_file::Format;
 use crate::report::duration;
 use crate::summary::{count, thousands};
-use crate::{images, output, select};
+use crate::{output, select};
 
 /// For `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -64,7 +64,7 @@ pub struct Arguments {
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], conflicts_with = "trace")]
     diff: Option<Vec<PathBuf>>,
     #[command(flatten)]
-    symbols: images::Symbols,
+    symbols: kymo_images::Symbols,
     #[command(flatten)]
     selection: select::Options,
 }

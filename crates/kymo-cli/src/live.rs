@@ -14,7 +14,7 @@ use kymo_view::{Server, View};
 
 use crate::record::was_interrupted;
 use crate::view::code::CodeFiles;
-use crate::{images, input, view};
+use crate::{input, view};
 
 /// Whether and how what is recorded is shown.
 #[derive(clap::Args)]
@@ -114,7 +114,7 @@ impl Page {
         let map = trace.map();
         let index = Key::of(&trace, &map)?.path_in(&self.folder);
         let view = self.server.view();
-        let code = CodeFiles::of(&images::Symbols::default(), &self.directory, &trace)?;
+        let code = CodeFiles::of(&kymo_images::Symbols::default(), &self.directory, &trace)?;
         view.open_with(trace, map, Box::new(code));
         view.read(&index, Options::default())?;
         message!(

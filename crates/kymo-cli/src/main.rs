@@ -17,7 +17,6 @@ mod exit;
 mod export;
 mod flame;
 mod hot;
-mod images;
 mod import;
 mod input;
 mod lint;

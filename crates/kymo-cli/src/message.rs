@@ -8,3 +8,8 @@ macro_rules! message {
         let _ = writeln!(std::io::stderr(), $($text)*);
     }};
 }
+
+/// Prints a sentence as a message.
+pub fn say(sentence: String) {
+    message!("kymo: {sentence}");
+}

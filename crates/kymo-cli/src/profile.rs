@@ -8,11 +8,12 @@ use kymo_ctf::{Consequence, EventRef, ItemRef, Problem, Trace};
 use kymo_profile::{Chains, Chosen, Collector, Kind, Profile, Totals, WaitKind, Waits};
 
 use crate::exit::{BadInput, Usage};
+use crate::message::say;
 use crate::progress::Progress;
 use crate::report::duration;
 use crate::select::{Select, Verdict};
 use crate::summary::{count, thousands};
-use crate::{images, input, missed, select};
+use crate::{input, missed, select};
 
 /// Most kinds of events that a message names.
 const MOST_KINDS: usize = 8;
@@ -45,14 +46,14 @@ pub fn read(
     directory: &Path,
     what: What,
     selection: &select::Options,
-    symbols: &images::Symbols,
+    symbols: &kymo_images::Symbols,
 ) -> anyhow::Result<Outcome> {
     symbols.check_files()?;
     let trace = input::of_one_clock(directory)?;
     let mut damage = None;
     let (chains, select) = match what {
         What::Samples(options) => {
-            let files = images::StackFiles::of(symbols, directory, &trace)?;
+            let files = kymo_images::StackFiles::of(symbols, directory, &trace)?;
             samples(&trace, options, &files, selection, &mut damage)?
         }
         What::Waits(kind) => waits(&trace, kind, selection, &mut damage)?,
@@ -75,7 +76,7 @@ pub fn read(
             ),
         });
     }
-    let profile = symbols.symbolize(chains, directory, &trace)?;
+    let profile = symbols.symbolize(chains, directory, &trace, &mut say)?;
     Ok(Outcome {
         profile,
         damage,
@@ -86,7 +87,7 @@ pub fn read(
 fn samples(
     trace: &Trace,
     mut options: kymo_profile::Options,
-    files: &images::StackFiles,
+    files: &kymo_images::StackFiles,
     selection: &select::Options,
     damage: &mut Option<kymo_ctf::Error>,
 ) -> anyhow::Result<(Chains, Select)> {
@@ -137,7 +138,7 @@ fn left_out(kinds: &[Kind], name: &str) -> String {
 fn collect<'u>(
     trace: &Trace,
     options: kymo_profile::Options,
-    files: &'u images::StackFiles,
+    files: &'u kymo_images::StackFiles,
     selection: &select::Options,
     events: Option<&Events>,
     damage: &mut Option<kymo_ctf::Error>,

@@ -19,7 +19,7 @@ use crate::exit::{Code, Usage};
 use crate::live::{Page, Shown};
 use crate::next::suggest_report;
 use crate::output::create_directory;
-use crate::{boot_check, images, summary};
+use crate::{boot_check, summary};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -438,7 +438,7 @@ fn record(arguments: &Arguments, page: &mut Option<Page>) -> anyhow::Result<Code
     if let Some(kernel) = kernel(arguments) {
         let directories = [via.memory(&arguments.out), via.syscall(&arguments.out)];
         for directory in directories.into_iter().flatten() {
-            images::note_kernel(&directory, kernel);
+            kymo_images::note_kernel(&directory, kernel);
         }
     }
     let found = report(&recorded, arguments, via, &boot);

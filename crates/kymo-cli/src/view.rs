@@ -20,7 +20,7 @@ use crate::exit::{Code, Usage};
 use crate::input;
 use crate::live::Page;
 use crate::select::{Anchors, Moment, begin, moment};
-use crate::{images, output, summary};
+use crate::{output, summary};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -74,7 +74,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER")]
     index: Option<PathBuf>,
     #[command(flatten)]
-    symbols: images::Symbols,
+    symbols: kymo_images::Symbols,
 }
 
 /// Serves the page until it is interrupted, or writes it to a file.

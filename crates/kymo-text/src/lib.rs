@@ -21,12 +21,14 @@
 #![forbid(unsafe_code)]
 
 mod number;
+mod shown;
 mod string;
 
 pub use number::{
     decimal, decimal_wide, decimals, element, float, general, hexadecimal, hexadecimal_digits,
     nine_digits, signed,
 };
+pub use shown::{count, thousands};
 pub use string::{is_plain, json_string};
 /// Appends a value by its `Display`, where speed does not matter.
 pub fn display(to: &mut Vec<u8>, value: impl std::fmt::Display) {

@@ -14,8 +14,8 @@ use crate::dump::{deliver, escape_controls, flush};
 use crate::exit::Code;
 use crate::flame::{Part, only};
 use crate::profile::{Outcome, What, print_account, read};
+use crate::select;
 use crate::summary::thousands;
-use crate::{images, select};
 
 /// For `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -61,7 +61,7 @@ pub struct Arguments {
     #[arg(long)]
     include_idle: bool,
     #[command(flatten)]
-    symbols: images::Symbols,
+    symbols: kymo_images::Symbols,
     #[command(flatten)]
     selection: select::Options,
 }

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use kymo_ctf::Trace;
+use kymo_images::{StackFiles, Symbols};
 use kymo_profile::{Chains, Options, Profile, Unwind};
 
-use crate::images::{self, StackFiles};
 use crate::missed::Sampler;
 use crate::profile::{What, short_account};
 
 /// Files of code, and who took the samples.
 pub struct CodeFiles {
-    symbols: images::Symbols,
+    symbols: Symbols,
     directory: PathBuf,
     stacks: StackFiles,
     sampler: Sampler,
@@ -22,11 +22,7 @@ impl CodeFiles {
     ///
     /// # Errors
     /// If a file that the command line names cannot be read.
-    pub fn of(
-        symbols: &images::Symbols,
-        directory: &Path,
-        trace: &Trace,
-    ) -> anyhow::Result<CodeFiles> {
+    pub fn of(symbols: &Symbols, directory: &Path, trace: &Trace) -> anyhow::Result<CodeFiles> {
         symbols.check_files()?;
         Ok(CodeFiles {
             symbols: symbols.clone(),
@@ -51,9 +47,13 @@ impl kymo_view::Symbols for CodeFiles {
     }
 
     fn symbolize(&self, trace: &Trace, chains: Chains) -> Result<(Profile, Vec<String>), String> {
-        let found = self.symbols.look_up(chains, &self.directory, trace);
-        let (profile, said) = found.map_err(|error| sentence(&format!("{error:#}")))?;
-        Ok((profile, said.iter().map(|text| sentence(text)).collect()))
+        let mut said = Vec::new();
+        let mut say = |text: String| said.push(sentence(&text));
+        let found = self
+            .symbols
+            .symbolize(chains, &self.directory, trace, &mut say);
+        let profile = found.map_err(|error| sentence(&error.to_string()))?;
+        Ok((profile, said))
     }
 
     fn account(&self, profile: &Profile) -> String {

@@ -6,7 +6,7 @@ use kymo::ChannelKind;
 use kymo::event::{Enumeration, Event};
 use kymo::vocabulary::{ChainEnd, CpuMode, Sampling, SamplingDriver};
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem};
-use kymo_machine::{CallChain, ChainOf, ChainPart, Machine, Period, channel_of};
+use kymo_machine::{CallChain, ChainOf, ChainPart, Machine, Period, ThreadId, channel_of};
 
 use crate::counts::Counts;
 use crate::profile::Mode;
@@ -42,15 +42,32 @@ pub struct Options {
 /// Counts the samples among a trace's items, added in time order.
 #[derive(Debug, Default)]
 pub struct Collector<'u> {
-    options: Options,
-    machine: Machine,
-    counts: Counts,
+    finder: Finder<'u>,
     counter: Counter,
-    addresses: Vec<u64>,
+}
+
+/// Finds the samples among a trace's items.
+#[derive(Debug, Default)]
+pub(crate) struct Finder<'u> {
+    options: Options,
+    pub(crate) machine: Machine,
+    pub(crate) counts: Counts,
+    /// Those of the last sample, the innermost first.
+    pub(crate) addresses: Vec<u64>,
     stacks: Stacks<'u>,
     /// Whether a counter makes the samples: their periods are events, and not ticks.
     periods_are_events: bool,
     kinds: Vec<Kind>,
+}
+
+/// A sample that is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) counted: Counted,
+    pub(crate) chain: CallChain,
+    pub(crate) thread: Option<ThreadId>,
+    /// Whether the period, if there is one, counts what a counter counted.
+    pub(crate) period_is_events: bool,
 }
 
 /// Events of one name by another tracer, whose chains are counted.
@@ -105,8 +122,8 @@ impl<'u> Collector<'u> {
     /// Nothing yet.
     pub fn new(options: Options) -> Collector<'u> {
         Collector {
-            options,
-            ..Collector::default()
+            finder: Finder::new(options, None),
+            counter: Counter::default(),
         }
     }
 
@@ -114,28 +131,65 @@ impl<'u> Collector<'u> {
     #[must_use]
     pub fn unwinding(self, unwind: Option<Box<Unwind<'u>>>) -> Collector<'u> {
         Collector {
-            stacks: Stacks::new(unwind),
+            finder: Finder::new(self.finder.options, unwind),
             ..self
         }
     }
 
     /// The machine's state after the last item.
     pub fn machine(&self) -> &Machine {
-        &self.machine
+        &self.finder.machine
     }
 
     /// Adds the next item; its samples and losses count only if it is `selected`.
     #[inline]
     pub fn add(&mut self, item: &ItemRef<'_>, selected: bool) {
+        if let Some(found) = self.finder.add(item, selected) {
+            self.counter.add(found.counted, &self.finder.addresses);
+        }
+    }
+
+    /// The kinds of events of other tracers whose chains were kept, in order of appearance. Those
+    /// of different kinds count different things.
+    pub fn kinds(&self) -> &[Kind] {
+        &self.finder.kinds
+    }
+
+    /// Ends the collection.
+    pub fn finish(self) -> Chains {
+        let Finder {
+            counts, machine, ..
+        } = self.finder;
+        counts.finish(self.counter.finish(), &machine)
+    }
+}
+
+impl<'u> Finder<'u> {
+    pub(crate) fn new(options: Options, unwind: Option<Box<Unwind<'u>>>) -> Finder<'u> {
+        Finder {
+            options,
+            stacks: Stacks::new(unwind),
+            ..Finder::default()
+        }
+    }
+
+    /// Adds the next item, and gives its sample, if it is kept. Until the next item, the machine is
+    /// as after this one.
+    #[inline]
+    pub(crate) fn add(&mut self, item: &ItemRef<'_>, selected: bool) -> Option<Found> {
         self.machine.add(item);
-        match item {
+        let found = match item {
             ItemRef::Event(event) => {
                 self.counts.totals.events += 1;
-                self.event(event, selected);
+                self.event(event, selected)
             }
-            _ => self.note(item, selected),
-        }
+            _ => {
+                self.note(item, selected);
+                None
+            }
+        };
         self.counts.follow(self.machine.changes());
+        found
     }
 
     /// Notes a loss or damage.
@@ -161,7 +215,7 @@ impl<'u> Collector<'u> {
     }
 
     #[inline]
-    fn event(&mut self, event: &EventRef<'_>, selected: bool) {
+    fn event(&mut self, event: &EventRef<'_>, selected: bool) -> Option<Found> {
         let Some(mut chain) = self.machine.call_chain(event, &mut self.addresses) else {
             if event.name() == Sampling::SCHEMA.name {
                 self.periods_are_events = counts(event);
@@ -170,7 +224,7 @@ impl<'u> Collector<'u> {
             {
                 self.stacks.add(&part, &self.addresses);
             }
-            return;
+            return None;
         };
         if self.stacks.is_used() && matches!(chain.of, ChainOf::Sample { .. }) {
             let thread = self.machine.whose(&chain);
@@ -183,10 +237,10 @@ impl<'u> Collector<'u> {
             (ChainOf::Sample { missed, .. }, false) if self.periods_are_events => (0, missed),
             (ChainOf::Sample { period, missed, .. }, false) => (period, missed),
             (ChainOf::This, _) | (ChainOf::EventBefore { .. }, true) => (0, None),
-            _ => return,
+            _ => return None,
         };
         if !selected {
-            return;
+            return None;
         }
         let totals = &mut self.counts.totals;
         totals.is_sampled |= matches!(chain.of, ChainOf::Sample { .. });
@@ -196,25 +250,20 @@ impl<'u> Collector<'u> {
         }
         totals.idle += u64::from(chain.mode == CpuMode::Idle);
         if chain.mode == CpuMode::Idle && !self.options.include_idle {
-            return;
+            return None;
         }
         match (self.options.only, chain.mode) {
             (Only::Kernel, CpuMode::User) | (Only::User, CpuMode::Kernel | CpuMode::Idle) => {
                 totals.other_mode += 1;
+                None
             }
             (Only::Kernel, _) => {
                 self.addresses.truncate(chain.kernel.len);
                 let user = ChainPart::ABSENT;
-                self.keep(event, CallChain { user, ..chain }, ticks);
+                Some(self.keep(event, CallChain { user, ..chain }, ticks))
             }
-            _ => self.keep(event, chain, ticks),
+            _ => Some(self.keep(event, chain, ticks)),
         }
-    }
-
-    /// The kinds of events of other tracers whose chains were kept, in order of appearance. Those
-    /// of different kinds count different things.
-    pub fn kinds(&self) -> &[Kind] {
-        &self.kinds
     }
 
     /// Notes whose chain is kept.
@@ -244,7 +293,7 @@ impl<'u> Collector<'u> {
     }
 
     #[inline]
-    fn keep(&mut self, event: &EventRef<'_>, chain: CallChain, ticks: u64) {
+    fn keep(&mut self, event: &EventRef<'_>, chain: CallChain, ticks: u64) -> Found {
         let cpu = self.machine.cpu();
         let thread = self.machine.whose(&chain);
         let counts = &mut self.counts;
@@ -265,16 +314,21 @@ impl<'u> Collector<'u> {
                 CpuMode::Idle => Mode::Idle,
             },
         };
-        let sample = Counted {
+        let counted = Counted {
             header: counts.header(&self.machine, thread, &chain),
             len: self.addresses.len(),
             key,
             ticks,
             time_ns: self.options.keep_times.then_some(self.machine.now()),
         };
-        self.counter.add(sample, &self.addresses);
         self.stamp(event, ticks);
         self.note_kind(event, chain.of);
+        Found {
+            counted,
+            chain,
+            thread,
+            period_is_events: self.periods_are_events,
+        }
     }
 
     /// Notes the sample's time.
@@ -289,11 +343,6 @@ impl<'u> Collector<'u> {
         if counts.clock.is_none() {
             counts.clock = event.clock().cloned();
         }
-    }
-
-    /// Ends the collection.
-    pub fn finish(self) -> Chains {
-        self.counts.finish(self.counter.finish(), &self.machine)
     }
 }
 

@@ -140,7 +140,29 @@ fn escaped(name: &str) -> String {
     name.chars().map(escape).collect()
 }
 
+/// The stacks of a profile as texts of names.
+#[derive(Debug)]
+pub struct StackNames(NamedStacks);
+
+impl StackNames {
+    /// Those of a profile.
+    pub fn of(profile: &Profile) -> StackNames {
+        StackNames(NamedStacks::of(profile, false))
+    }
+
+    /// Puts the names of a stack into `text`, as [folded](Profile::folded) stacks have them, and
+    /// gives their number and where the innermost begins. `None` for a stack without frames.
+    pub fn write(&self, stack: Option<StackId>, text: &mut String) -> Option<(usize, usize)> {
+        text.clear();
+        match self.0.stack(stack) {
+            0 => None,
+            stack => Some(self.0.append(stack, text)),
+        }
+    }
+}
+
 /// Stacks by the names of their functions. 0 is the empty stack.
+#[derive(Debug)]
 struct NamedStacks {
     names: Vec<String>,
     /// Number of each stack's name, and the stack of its caller.
@@ -266,8 +288,9 @@ impl NamedStacks {
         Called { all, ends }
     }
 
-    /// Appends the names of a stack, the outermost first.
-    fn append(&self, stack: u32, line: &mut String) {
+    /// Appends the names of a stack, the outermost first. Gives their number, and where the last
+    /// begins.
+    fn append(&self, stack: u32, line: &mut String) -> (usize, usize) {
         let mut names = Vec::new();
         let mut at = stack;
         while let Some(&(name, caller)) = self.nodes.get(at as usize).filter(|_| at != 0) {
@@ -277,12 +300,15 @@ impl NamedStacks {
         if names.is_empty() {
             names.push("unknown");
         }
+        let mut begin = line.len();
         for name in names.iter().rev() {
             if !line.is_empty() {
                 line.push(';');
             }
+            begin = line.len();
             line.push_str(name);
         }
+        (names.len(), begin)
     }
 }
 

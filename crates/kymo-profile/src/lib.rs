@@ -46,6 +46,7 @@ mod hot;
 mod inlined;
 mod profile;
 pub mod redox;
+mod single;
 mod stacks;
 mod symbolize;
 mod tally;
@@ -53,14 +54,15 @@ mod tree;
 mod waits;
 
 pub use collect::{Chosen, Collector, Kind, Only, Options};
-pub use folded::{By, stack_order};
+pub use folded::{By, StackNames, stack_order};
 pub use hot::{Hot, Place, Share};
-pub use kymo_machine::Mapping;
+pub use kymo_machine::{Mapping, Period};
 pub use kymo_symbols::Loaded;
 pub use profile::{
     Coverage, Frame, FrameId, FunctionId, ImageId, Mode, PeriodUnit, Profile, ProfileFunction,
     ProfileImage, Row, Sample, Stack, StackId, Thread, Totals, Unit,
 };
+pub use single::{Samples, SingleSample};
 pub use stacks::Unwind;
 pub use symbolize::{Chains, LoadedFile, Wanted};
 pub use tree::{Branch, Folded};

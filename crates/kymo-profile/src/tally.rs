@@ -56,17 +56,23 @@ impl Tally {
         place
     }
 
+    /// Adds a sample, and gives the index of its row.
+    #[inline]
+    pub(crate) fn add_sample(&mut self, sample: &Counted, addresses: &[u64]) -> u32 {
+        let chain = self.chains.intern(sample.header, addresses);
+        let key = Key {
+            chain,
+            ..sample.key
+        };
+        self.add(key, 1, sample.ticks)
+    }
+
     fn add_all(&mut self, batch: &Batch) {
         let mut rest = &batch.addresses[..];
         for sample in &batch.samples {
             let (addresses, others) = rest.split_at(sample.len.min(rest.len()));
             rest = others;
-            let chain = self.chains.intern(sample.header, addresses);
-            let key = Key {
-                chain,
-                ..sample.key
-            };
-            let row = self.add(key, 1, sample.ticks);
+            let row = self.add_sample(sample, addresses);
             if let Some(time_ns) = sample.time_ns {
                 self.samples.push(Sample { time_ns, row });
             }

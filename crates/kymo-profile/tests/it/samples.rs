@@ -8,7 +8,8 @@ use kymo::{ChannelKind, Sequence, Text};
 use kymo_ctf::Trace;
 use kymo_made::{Made, US};
 use kymo_profile::{
-    By, Chains, Collector, LoadedFile, Mode, Only, Options, Profile, Totals, Wanted,
+    By, Chains, Collector, LoadedFile, Mode, Only, Options, Period, Profile, Samples, StackNames,
+    Totals, Wanted,
 };
 use kymo_symbols::{CodeMap, Image, Loaded};
 
@@ -428,4 +429,50 @@ fn the_tracepoint_is_no_frame_of_its_event() {
             .replace("samples::context_of", "context_of");
         assert_eq!(folded, stack);
     }
+}
+
+/// Single samples are those that are counted, with the same rows.
+#[test]
+fn single_samples_are_those_of_the_rows() {
+    let mut made = Made::with_samples("samples-single");
+    for round in 0..50 {
+        made.event(round % 2, (10 + u64::from(round)) * US, sample());
+        if round % 3 == 0 {
+            made.event(2, (10 + u64::from(round)) * US, user_sample());
+        }
+    }
+    made.event(3, 70 * US, idle_sample());
+    let options = Options {
+        include_idle: true,
+        keep_times: true,
+        ..Options::default()
+    };
+    let profile = profile(&mut made, options);
+    let trace = Trace::open(made.finish()).unwrap();
+    let map = trace.map();
+    let (mut reader, mut samples) = (map.read(), Samples::new(options, None));
+    let mut single = Vec::new();
+    while let Some(item) = reader.next() {
+        single.extend(samples.add(&item));
+    }
+    let found: Vec<_> = single.iter().map(|of| (of.time_ns, of.row)).collect();
+    let wanted = profile.samples.iter().map(|of| (of.time_ns, of.row));
+    assert_eq!(found, wanted.collect::<Vec<_>>());
+    for of in &single {
+        let row = profile.rows[of.row as usize];
+        assert_eq!((of.cpu, of.mode), (row.cpu.map(u64::from), row.mode));
+        assert_eq!(of.period, Some((100_000, Period::Ticks)));
+        assert_eq!(of.missed, Some(0));
+        let innermost = profile.frames_of(row.stack).next().unwrap();
+        assert_eq!(of.address, Some(innermost.address));
+    }
+    let names = StackNames::of(&profile);
+    let mut text = String::from("what was there before");
+    let idle = profile.rows[single[single.len() - 1].row as usize];
+    let (depth, begin) = names.write(idle.stack, &mut text).unwrap();
+    assert_eq!(
+        (depth, &*text, &text[begin..]),
+        (2, "0x8000090f;0x80000000", "0x80000000")
+    );
+    assert_eq!(names.write(None, &mut text), None);
 }

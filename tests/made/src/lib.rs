@@ -9,6 +9,7 @@
 
 pub mod case;
 pub mod elf;
+pub mod lttng;
 pub mod perf;
 
 use std::collections::BTreeMap;

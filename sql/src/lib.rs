@@ -36,6 +36,7 @@
 
 mod column;
 mod counters;
+mod depth;
 mod error;
 mod events;
 mod filter;

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::events::EventTable;
 use crate::model::ModelTable;
-use crate::{Error, Traces, function};
+use crate::{Error, Traces, depth, function};
 
 /// What a query may use.
 #[derive(Clone, Copy, Debug)]
@@ -232,7 +232,13 @@ async fn answer(
         .with_allow_ddl(false)
         .with_allow_dml(false)
         .with_allow_statements(false);
-    let mut frame = context.sql_with_options(&sql, only_read).await?;
+    let state = context.state();
+    let dialect = state.config().options().sql_parser.dialect;
+    let statement = state.sql_to_statement(&sql, &dialect)?;
+    depth::check(&statement)?;
+    let plan = state.statement_to_plan(statement).await?;
+    only_read.verify_plan(&plan)?;
+    let mut frame = context.execute_logical_plan(plan).await?;
     if !parameters.is_empty() {
         let values = parameters.into_iter().map(|(name, value)| {
             let value = ScalarValue::Utf8(Some(value));

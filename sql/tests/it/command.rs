@@ -70,6 +70,29 @@ fn errors_are_one_sentence_with_a_status() {
     std::fs::remove_dir_all(&garbage).unwrap();
 }
 
+/// Planning takes the square of an expression's depth: 5,000 terms would take minutes.
+#[test]
+fn expressions_that_are_too_deep_are_refused() {
+    let mut made = busy("deep", 16, 10);
+    let path = made.finish().to_owned();
+    let trace = path.to_str().unwrap();
+    let sum = |terms: usize| format!("select {} as n", vec!["1"; terms].join("+"));
+    let output = query(&[trace, "--format=csv", &sum(400)]);
+    assert_eq!(text(&output.stdout), "n\n400\n");
+    for deep in [sum(5_000), format!("explain {}", sum(5_000))] {
+        let output = query(&[trace, &deep]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("nested more than 500 deep"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    // A long list is not deep.
+    let list: Vec<_> = (0..2_000).map(|number| number.to_string()).collect();
+    let sql = format!("select 1 as n where 1999 in ({})", list.join(","));
+    let output = query(&[trace, "--format=csv", &sql]);
+    assert_eq!(text(&output.stdout), "n\n1\n");
+}
+
 #[test]
 fn a_damaged_stream_gives_the_rest_and_a_message() {
     let mut made = busy("damaged", 12, 300);

@@ -20,6 +20,12 @@ pub enum Error {
         /// What is wrong with it.
         source: kymo_ctf::Error,
     },
+    /// A file with the names of functions cannot be used.
+    #[error(transparent)]
+    Symbols(#[from] kymo_images::Error),
+    /// A file with the names of functions is damaged.
+    #[error("{0}")]
+    Image(String),
     /// The path is no directory.
     #[error("{} is a file; give the trace directory", .0.display())]
     File(PathBuf),
@@ -48,7 +54,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Query(_) | Error::File(_) => ErrorKind::InvalidInput,
-            Error::Trace { .. } => ErrorKind::InvalidData,
+            Error::Trace { .. } | Error::Symbols(_) | Error::Image(_) => ErrorKind::InvalidData,
             Error::Interrupted => ErrorKind::Interrupted,
             _ => ErrorKind::Other,
         }
@@ -70,6 +76,12 @@ impl Error {
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Error {
         let root = error.find_root();
+        if let DataFusionError::External(of) = root
+            && let Some(error) = of.downcast_ref::<kymo_images::Error>()
+        {
+            let advice = error.advice().map(|advice| format!("; {advice}"));
+            return Error::Image(format!("{error}{}", advice.unwrap_or_default()));
+        }
         match root {
             DataFusionError::ResourcesExhausted(_) => Error::Memory,
             DataFusionError::IoError(_) | DataFusionError::ObjectStore(_) => {

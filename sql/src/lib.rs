@@ -4,7 +4,7 @@
 //! - `events` has every event, and each kind of event has a table with its fields as columns;
 //! - `slices`, `off_cpu`, `wakeups`, `syscalls`, `interrupts`, `lock_waits` and `lock_holds` have
 //!   what events mean together, with the rows of [`kymo_rows::SPAN_TABLES`], as exports have them;
-//! - `thread_states`, `counters` and `losses`;
+//! - `thread_states`, `counters`, `samples` with their stacks, and `losses`;
 //! - `threads`, `processes`, `cpus` and `traces`.
 //!
 //! Nothing is converted: rows are made while the trace is read, of the columns that a query needs,
@@ -44,11 +44,13 @@ mod function;
 mod model;
 mod output;
 mod question;
+mod samples;
 mod scan;
 mod session;
 mod traces;
 
 pub use error::Error;
+pub use kymo_images::Symbols;
 pub use output::{Format, Output};
 pub use question::{Parameter, Question, questions};
 pub use session::{Answer, Limits, Session};

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, ValueEnum};
-use kymo_sql::{Answer, Error, Format, Limits, Output, Question, Session, Traces, questions};
+use kymo_sql::{
+    Answer, Error, Format, Limits, Output, Question, Session, Symbols, Traces, questions,
+};
 
 const EXAMPLES: &str = "Examples:
   kymo query trace 'select name, count(*) from events group by name'
@@ -56,6 +58,40 @@ struct Arguments {
     /// Number of threads; by default that of the CPUs.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
+    #[command(flatten)]
+    symbols: Symbols,
+}
+
+/// What a query had to leave out.
+struct Missing {
+    /// Of the traces.
+    damage: Vec<String>,
+    /// Beside them.
+    notes: Vec<String>,
+}
+
+impl Missing {
+    fn of(traces: &Traces) -> Missing {
+        Missing {
+            damage: traces.damage(),
+            notes: traces.notes(),
+        }
+    }
+
+    fn print(&self) {
+        for note in &self.notes {
+            eprintln!("kymo: {note}");
+        }
+        for problem in self.damage.iter().take(3) {
+            eprintln!("kymo: {problem}");
+        }
+        if let Some(more) = self.damage.len().checked_sub(3).filter(|more| *more > 0) {
+            eprintln!("kymo: {more} further problems.");
+        }
+        if !self.damage.is_empty() {
+            eprintln!("kymo: the answer is of what could be read.");
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -138,7 +174,7 @@ fn run(
     arguments: &Arguments,
     matches: &ArgMatches,
     asked: Option<Question>,
-) -> Result<Vec<String>, Error> {
+) -> Result<Missing, Error> {
     let mut directories = arguments.words.clone();
     let only_traces = directories.iter().all(|word| Path::new(word).is_dir());
     let (sql, parameters) = match (&arguments.file, asked) {
@@ -163,7 +199,7 @@ fn run(
         let sentence = "give a trace directory before the query";
         return Err(Error::Query(sentence.to_owned()));
     }
-    let traces = Traces::open(&directories)?;
+    let traces = Traces::open(&directories)?.with_symbols(arguments.symbols.clone())?;
     let defaults = Limits::default();
     let limits = Limits {
         memory: arguments.memory,
@@ -173,7 +209,7 @@ fn run(
     session.stop_on_interrupt();
     let Some(sql) = sql else {
         prompt::run(&session)?;
-        return Ok(traces.damage());
+        return Ok(Missing::of(&traces));
     };
     let format = match arguments.format {
         Shape::Table => Format::Table,
@@ -191,7 +227,7 @@ fn run(
         })
     })?;
     output.finish()?;
-    Ok(traces.damage())
+    Ok(Missing::of(&traces))
 }
 
 /// Runs something long. From the third second on, a line on the terminal tells how much has been
@@ -239,16 +275,8 @@ fn main() -> ExitCode {
         };
     }
     match run(&arguments, &matches, asked) {
-        Ok(damage) => {
-            for problem in damage.iter().take(3) {
-                eprintln!("kymo: {problem}");
-            }
-            if let Some(more) = damage.len().checked_sub(3).filter(|more| *more > 0) {
-                eprintln!("kymo: {more} further problems.");
-            }
-            if !damage.is_empty() {
-                eprintln!("kymo: the answer is of what could be read.");
-            }
+        Ok(missing) => {
+            missing.print();
             ExitCode::SUCCESS
         }
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,

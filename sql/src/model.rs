@@ -14,10 +14,10 @@ use kymo_machine::{Change, Doing, Machine, Span, ThreadId};
 use kymo_rows::{Cells, SPAN_TABLES, SpanTable, thread_cells};
 
 use crate::column::{Builder, Holds, NextCells, of_span};
-use crate::counters;
 use crate::filter::{Filters, pushed_down};
 use crate::scan::{self, Part, Rows};
 use crate::traces::{Opened, Traces};
+use crate::{counters, samples};
 
 /// What the rows of a table are.
 #[derive(Debug, Clone)]
@@ -25,6 +25,7 @@ enum Of {
     Spans(SpanTable),
     States,
     Counters,
+    Samples,
     Losses,
     Threads,
     Processes,
@@ -128,6 +129,7 @@ impl ModelTable {
         let others = [
             ("thread_states", Of::States, named(&STATES)),
             ("counters", Of::Counters, named(&counters::COLUMNS)),
+            ("samples", Of::Samples, named(&samples::COLUMNS)),
             ("losses", Of::Losses, named(&LOSSES)),
             ("threads", Of::Threads, named(&THREADS)),
             ("processes", Of::Processes, named(&PROCESSES)),
@@ -230,6 +232,10 @@ impl Part for ModelPart {
             Of::Traces => one_trace(trace, rows),
             Of::States => self.states(trace, rows),
             Of::Counters => counters::write(&self.traces, trace, rows),
+            Of::Samples => {
+                let has = self.columns.iter().map(Option::is_some);
+                samples::write(&self.traces, trace, has, rows)
+            }
             Of::Losses => self.losses(trace, rows),
             Of::Threads => self.threads(trace, rows),
             Of::Processes => self.processes(trace, rows),

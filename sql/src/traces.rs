@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kymo_ctf::{Consequence, ItemRef, Problem, Trace, TraceMap};
+use kymo_images::Symbols;
 
 use crate::Error;
+use crate::samples::Stacks;
 
 /// Traces that are open for queries. Their files are mapped, not read in advance.
 #[derive(Debug, Clone)]
@@ -15,13 +17,19 @@ pub struct Traces {
     pub(crate) all: Arc<[Opened]>,
     damage: Arc<Mutex<BTreeSet<String>>>,
     pub(crate) read: Arc<AtomicU64>,
+    /// Where the names of functions are.
+    pub(crate) symbols: Arc<Symbols>,
+    notes: Arc<Mutex<BTreeSet<String>>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Opened {
     /// The directory as it was given, which is the trace's name in the column `trace`.
     pub(crate) name: String,
+    pub(crate) trace: Trace,
     pub(crate) map: TraceMap,
+    /// The stacks of its samples, once they were asked for.
+    pub(crate) stacks: Stacks,
 }
 
 /// Most different problems that are kept for [`Traces::damage`].
@@ -46,12 +54,16 @@ impl Traces {
             Ok(Opened {
                 name: path.display().to_string(),
                 map: trace.map(),
+                trace,
+                stacks: Stacks::default(),
             })
         });
         let traces = Traces {
             all: opened.collect::<Result<_, _>>()?,
             damage: Arc::default(),
             read: Arc::default(),
+            symbols: Arc::default(),
+            notes: Arc::default(),
         };
         for trace in traces.all.iter() {
             for error in trace.map.failed() {
@@ -59,6 +71,16 @@ impl Traces {
             }
         }
         Ok(traces)
+    }
+
+    /// Takes the names of functions from these files, beside those that recordings have noted.
+    ///
+    /// # Errors
+    /// [`Error::Symbols`] if one of the files is not there.
+    pub fn with_symbols(self, symbols: Symbols) -> Result<Traces, Error> {
+        symbols.check_files()?;
+        let symbols = Arc::new(symbols);
+        Ok(Traces { symbols, ..self })
     }
 
     /// About how many events and losses queries have read so far.
@@ -70,6 +92,20 @@ impl Traces {
     pub fn damage(&self) -> Vec<String> {
         let damage = self.damage.lock().unwrap_or_else(PoisonError::into_inner);
         damage.iter().cloned().collect()
+    }
+
+    /// What queries so far have found missing beside the traces, such as a kernel's file, one
+    /// sentence each, in order.
+    pub fn notes(&self) -> Vec<String> {
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.iter().cloned().collect()
+    }
+
+    pub(crate) fn note(&self, sentence: String) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.len() < MOST {
+            notes.insert(sentence);
+        }
     }
 
     /// Notes a problem that hides events.

@@ -7,3 +7,4 @@ mod command;
 mod made;
 mod more;
 mod ready;
+mod samples;

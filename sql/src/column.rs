@@ -94,7 +94,7 @@ fn of(column: &Column) -> Holds {
 /// As [`of`], of a table of spans: what is not a number of something has a sign.
 pub(crate) fn of_span(column: &Column) -> Holds {
     match (of(column), column.name.as_str()) {
-        (Holds::Unsigned, "duration_ns" | "cpu" | "failed") => Holds::Signed,
+        (Holds::Unsigned, "duration_ns" | "cpu" | "failed" | "soft") => Holds::Signed,
         (holds, _) => holds,
     }
 }

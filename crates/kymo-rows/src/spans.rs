@@ -25,7 +25,7 @@ pub const SPAN_TABLES: [SpanTable; 7] = [
     table(SpanKind::OffCpu, "off_cpu", &THREAD),
     table(SpanKind::WakeLatency, "wakeups", &WOKEN),
     table(SpanKind::SystemCall, "syscalls", &CALLED),
-    table(SpanKind::Interrupt, "interrupts", &OBJECT),
+    table(SpanKind::Interrupt, "interrupts", &HANDLED),
     table(SpanKind::LockWait, "lock_waits", &WAITED),
     table(SpanKind::LockHold, "lock_holds", &HELD),
 ];
@@ -66,6 +66,8 @@ const THREAD: [NamedColumn; 4] = [
     ("process", Text),
 ];
 const OBJECT: [NamedColumn; 2] = [("number", Unsigned), ("name", Text)];
+/// Soft interrupts of Linux have numbers of their own.
+const HANDLED: [NamedColumn; 3] = join(&OBJECT, &[("soft", Unsigned)]);
 const WOKEN: [NamedColumn; 6] = join(&THREAD, &[("waker", Text), ("waker_tid", Unsigned)]);
 const HELD: [NamedColumn; 6] = join(&THREAD, &OBJECT);
 const CALLED: [NamedColumn; 7] = join(&HELD, &[("failed", Unsigned)]);
@@ -93,7 +95,14 @@ fn write(span: &Span, machine: &Machine, to: &mut dyn Cells) {
     to.unsigned(span.cpu);
     match span.kind {
         SpanKind::OnCpu | SpanKind::OffCpu => thread_cells(span.thread, machine, to),
-        SpanKind::Interrupt => object(span, machine, to),
+        SpanKind::Interrupt => {
+            object(span, machine, to);
+            let soft = match span.of {
+                Some(Named::Irq(line)) => Some(line.is_soft().into()),
+                _ => None,
+            };
+            to.maybe_unsigned(soft);
+        }
         SpanKind::WakeLatency => {
             thread_cells(span.thread, machine, to);
             let (word, waker) = match span.waker {

@@ -8,15 +8,15 @@ use serde_json::Value;
 
 use crate::made::{Random, busy, rows, session};
 
-struct Row {
-    ns: i64,
-    cpu: i64,
-    name: String,
-    stream: String,
-    tid: Option<u64>,
+pub struct Row {
+    pub ns: i64,
+    pub cpu: i64,
+    pub name: String,
+    pub stream: String,
+    pub tid: Option<u64>,
 }
 
-fn all(path: &std::path::Path) -> Vec<Row> {
+pub fn all(path: &std::path::Path) -> Vec<Row> {
     let trace = Trace::open(path).unwrap();
     let (map, mut machine, mut all) = (trace.map(), Machine::new(), Vec::new());
     let mut reader = map.read();
@@ -115,7 +115,7 @@ fn random_conditions_and_groups_are_those_of_a_loop() {
     let (all, session) = (all(&path), session(&[&path]));
     assert!(all.len() > 1_000);
     let mut random = Random(18);
-    for _ in 0..300 {
+    for _ in 0..1_000 {
         let conditions = 1 + random.below(3);
         let conditions: Vec<_> = (0..conditions)
             .map(|_| condition(&mut random, &all, 2))

@@ -6,8 +6,10 @@ use kymo::vocabulary::{
     ProcessName, SwitchReason, Syscall, SyscallEnter, SyscallExit, ThreadName, ThreadState, Tid,
 };
 use kymo_made::Made;
+use kymo_made::lttng::{Lttng, RELEASES, Task};
 use kymo_sql::{Answer, Error, Limits, Session, Traces};
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 
 /// Numbers that follow from a seed (SplitMix64).
 pub struct Random(pub u64);
@@ -120,6 +122,100 @@ pub fn busy(name: &str, seed: u64, steps: u64) -> Made {
         }
     }
     made
+}
+
+/// The same of the Linux kernel, as LTTng records it: on two CPUs, threads switch, wake each other,
+/// call, are interrupted and create processes. It has no locks and no counters, and its system calls
+/// have names, but no numbers.
+pub fn linux(name: &str, seed: u64, steps: u64) -> Lttng {
+    let states = RELEASES[3];
+    let mut made = Lttng::new(name, states.release, 2, steps * 2_000);
+    let mut random = Random(seed);
+    for cpu in 0..2 {
+        let own = 100 * (cpu as i32 + 1);
+        let tasks: [Task<'_>; 4] = [
+            ("swapper", 0),
+            ("bash", own),
+            ("ui-server", own + 1),
+            ("kworker", own + 2),
+        ];
+        let stream = made.cpu(cpu);
+        stream.state(0, tasks[1]);
+        stream.state(0, tasks[2]);
+        let (mut now, mut running, mut child) = (1, tasks[0], own + 10);
+        for _ in 0..steps {
+            now += 1 + random.below(1_000);
+            let end = now + 1 + random.below(500);
+            match random.below(6) {
+                0 | 1 => {
+                    let next = *random.pick(&tasks);
+                    let state = *random.pick(&[1, 2, states.preempted, states.killable]);
+                    if next != running {
+                        let state = if running.1 == 0 { 0 } else { state };
+                        stream.switch(now, running, state, next);
+                        running = next;
+                    }
+                }
+                2 => {
+                    let woken = *random.pick(&tasks[1..]);
+                    if woken != running {
+                        stream.waking(now, woken);
+                        stream.wakeup(now + 1, woken);
+                        now += 1;
+                    }
+                }
+                3 if running.1 != 0 => {
+                    stream.read_entry(now);
+                    stream.read_exit(end, random.below(3) as i64 - 1);
+                    now = end;
+                }
+                4 => {
+                    stream.irq_entry(now, 1, "eth0");
+                    stream.irq_exit(end, 1);
+                    // Of the same number as the line.
+                    stream.softirq_entry(end + 1, 1);
+                    now = end + 1 + random.below(300);
+                    stream.softirq_exit(now, 1);
+                }
+                _ if running == tasks[1] => {
+                    stream.fork(now, running, child);
+                    child += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+    made
+}
+
+/// Traces on which ready questions are asked: two of Kymo's, and one of LTTng's.
+pub struct Three {
+    made: [Made; 2],
+    linux: Lttng,
+}
+
+impl Three {
+    pub fn new(name: &str, seed: u64, steps: u64) -> Three {
+        Three {
+            made: [busy(name, seed, steps), busy(name, seed + 100, steps)],
+            linux: linux(name, seed, 3 * steps),
+        }
+    }
+
+    /// Adds losses: of both CPUs to the first trace, twice of one to the second, none to LTTng's.
+    pub fn lose(&mut self) {
+        let [one, other] = &mut self.made;
+        one.lose(0, 17, 1_000_000);
+        one.lose(1, 4, 1_000_000);
+        other.lose(1, 5, 1_000_000);
+        other.lose(1, 6, 2_000_000);
+    }
+
+    /// Their folders. That of LTTng is the last.
+    pub fn paths(&mut self) -> [PathBuf; 3] {
+        let [one, other] = &mut self.made;
+        [one.finish(), other.finish(), self.linux.finish()].map(Path::to_owned)
+    }
 }
 
 /// The rows of an answer, as objects.

@@ -6,9 +6,9 @@ use std::path::Path;
 use kymo_analysis::{Analysis, Report};
 use kymo_ctf::Trace;
 use kymo_sql::{Session, questions};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::made::{asked, busy, session};
+use crate::made::{Three, asked, session};
 
 pub fn report(path: &Path) -> Report {
     let trace = Trace::open(path).unwrap();
@@ -35,44 +35,37 @@ pub fn ask(session: &Session, name: &str, given: &[(&str, &str)]) -> Vec<Value> 
     asked(session, question.sql, &values.collect::<Vec<_>>()).unwrap()
 }
 
-/// The numbers of these columns, by the key column.
-fn by(rows: &[Value], key: &str, columns: [&str; 3]) -> BTreeMap<u64, [u64; 3]> {
-    let each = rows.iter().map(|row| {
+/// The numbers of these columns, by the key columns as text.
+pub fn by(rows: &[Value], key: &[&str], columns: [&str; 3]) -> BTreeMap<String, [u64; 3]> {
+    let mut all = BTreeMap::new();
+    for row in rows {
         let numbers = columns.map(|name| row[name].as_u64().unwrap());
-        (row[key].as_u64().unwrap(), numbers)
-    });
-    each.collect()
+        let cells = key.iter().map(|name| row[*name].to_string());
+        let key = cells.collect::<Vec<_>>().join(" ");
+        let before = all.insert(key, numbers);
+        assert_eq!(before, None, "two rows have the same key: {row}");
+    }
+    all
 }
 
 #[test]
-fn questions_have_the_figures_of_the_report() {
-    for seed in [5, 6, 7] {
-        let mut made = busy("ready", seed, 400);
-        let path = made.finish().to_owned();
+fn calls_and_wakes_are_those_of_the_report() {
+    let mut three = Three::new("ready", 5, 400);
+    for path in three.paths() {
         let (session, report) = (session(&[&path]), report(&path));
-
-        let found = by(
-            &ask(&session, "syscalls", &[]),
-            "number",
-            ["calls", "total_ns", "longest_ns"],
-        );
+        let rows = ask(&session, "syscalls", &[]);
+        let columns = ["calls", "total_ns", "longest_ns"];
+        let found = by(&rows, &["number", "name"], columns);
         let wanted = report.system_calls.iter().map(|of| {
+            let key = format!("{} {}", json!(of.id), json!(of.name));
             let lasted = &of.durations;
-            (
-                of.id.unwrap(),
-                [lasted.count, lasted.total_ns, lasted.max_ns.unwrap()],
-            )
+            (key, [lasted.count, lasted.total_ns, lasted.max_ns.unwrap()])
         });
         assert_eq!(found, wanted.collect());
         assert!(!found.is_empty());
-        let failed: u64 = ask(&session, "syscalls", &[])
-            .iter()
-            .map(|row| row["failed"].as_u64().unwrap())
-            .sum();
-        assert_eq!(
-            failed,
-            report.system_calls.iter().map(|of| of.errors).sum::<u64>()
-        );
+        let failed: u64 = rows.iter().map(|row| row["failed"].as_u64().unwrap()).sum();
+        let wanted = report.system_calls.iter().map(|of| of.errors);
+        assert_eq!(failed, wanted.sum::<u64>());
 
         let found = ask(&session, "worst-wakes", &[]);
         let column = |name: &str| {
@@ -89,107 +82,162 @@ fn questions_have_the_figures_of_the_report() {
             .map(|row| row["wakes"].as_u64().unwrap())
             .sum();
         assert_eq!(wakes, wake_latency.durations.count);
+    }
+}
 
-        let counts = ask(&session, "event-counts", &[]);
-        let all: u64 = counts
-            .iter()
-            .map(|row| row["events"].as_u64().unwrap())
-            .sum();
-        let count = Trace::open(&path).unwrap();
-        let map = count.map();
-        let (mut reader, mut wanted) = (map.read(), 0);
+#[test]
+fn event_counts_are_those_of_the_events() {
+    let mut three = Three::new("event-counts", 6, 200);
+    for path in three.paths() {
+        let session = session(&[&path]);
+        let trace = Trace::open(&path).unwrap();
+        let (map, mut wanted) = (trace.map(), BTreeMap::new());
+        let mut reader = map.read();
         while let Some(item) = reader.next() {
-            wanted += u64::from(matches!(item, kymo_ctf::ItemRef::Event(_)));
+            if let kymo_ctf::ItemRef::Event(event) = item {
+                *wanted.entry(event.name().to_owned()).or_insert(0_u64) += 1;
+            }
         }
-        assert_eq!(all, wanted);
+        let found = ask(&session, "event-counts", &[]);
+        let found = found.iter().map(|row| {
+            let name = row["name"].as_str().unwrap().to_owned();
+            (name, row["events"].as_u64().unwrap())
+        });
+        assert_eq!(found.collect::<BTreeMap<_, _>>(), wanted);
     }
 }
 
 /// The spans of the model, counted by hand.
 #[test]
 fn questions_have_the_figures_of_the_spans() {
-    use kymo_machine::{Machine, Span, SpanKind};
-    let mut made = busy("spans", 8, 500);
-    let path = made.finish().to_owned();
-    let session = session(&[&path]);
-    let trace = Trace::open(&path).unwrap();
+    let mut three = Three::new("spans", 8, 500);
+    for (place, path) in three.paths().into_iter().enumerate() {
+        let session = session(&[&path]);
+        let sums = sums(&path);
+        for (name, key, columns) in QUESTIONS_OF_SPANS {
+            let found = by(&ask(&session, name, &[]), key, columns);
+            let wanted = sums.iter().filter(|((of, _), _)| *of == name);
+            let wanted: BTreeMap<String, [u64; 3]> =
+                wanted.map(|((_, key), sum)| (key.clone(), *sum)).collect();
+            // LTTng records no locks.
+            assert_eq!(
+                wanted.is_empty(),
+                place == 2 && name.starts_with("lock"),
+                "{name}"
+            );
+            assert_eq!(found, wanted, "{name}");
+        }
+        // A parameter takes some of the rows.
+        let all = ask(&session, "cpu-time", &[]);
+        let ui = ask(&session, "cpu-time", &[("thread", "ui*")]);
+        let is_ui = |row: &&Value| {
+            row["thread"]
+                .as_str()
+                .is_some_and(|name| name.starts_with("ui"))
+        };
+        assert_eq!(ui, all.iter().filter(is_ui).cloned().collect::<Vec<_>>());
+        assert!(!ui.is_empty() && ui.len() < all.len());
+    }
+}
+
+/// Questions that sum up spans: the columns of their key, and their numbers.
+const QUESTIONS_OF_SPANS: [(&str, &[&str], [&str; 3]); 5] = [
+    ("cpu-time", &["tid"], ["slices", "on_cpu_ns", "longest_ns"]),
+    ("off-cpu", &["tid"], ["times", "off_cpu_ns", "longest_ns"]),
+    (
+        "lock-waits",
+        &["number"],
+        ["waits", "waited_ns", "longest_ns"],
+    ),
+    (
+        "lock-holds",
+        &["number"],
+        ["holds", "held_ns", "longest_ns"],
+    ),
+    (
+        "interrupts",
+        &["number", "soft"],
+        ["interrupts", "total_ns", "longest_ns"],
+    ),
+];
+
+/// Number, sum and greatest of the spans of each question, by its key.
+fn sums(path: &Path) -> BTreeMap<(&'static str, String), [u64; 3]> {
+    use kymo_machine::{Machine, Named, Span, SpanKind};
+    let trace = Trace::open(path).unwrap();
     let (map, mut machine) = (trace.map(), Machine::new());
-    let mut sums: BTreeMap<(&str, u64), [u64; 3]> = BTreeMap::new();
+    let mut sums: BTreeMap<(&str, String), [u64; 3]> = BTreeMap::new();
     let mut reader = map.read();
     while let Some(item) = reader.next() {
         machine.add(&item);
-        for span in machine
-            .changes()
-            .iter()
-            .filter_map(|of| Span::of(of, &machine))
-        {
+        let changes = machine.changes().iter();
+        for span in changes.filter_map(|of| Span::of(of, &machine)) {
+            let number = |number: Option<u64>| number.unwrap().to_string();
             let (question, key) = match span.kind {
-                SpanKind::OnCpu => ("cpu-time", span.tid),
-                SpanKind::OffCpu => ("off-cpu", span.tid),
-                SpanKind::LockWait => ("lock-waits", span.object),
-                SpanKind::LockHold => ("lock-holds", span.object),
-                SpanKind::Interrupt => ("interrupts", span.object),
+                SpanKind::OnCpu => ("cpu-time", number(span.tid)),
+                SpanKind::OffCpu => ("off-cpu", number(span.tid)),
+                SpanKind::LockWait => ("lock-waits", number(span.object)),
+                SpanKind::LockHold => ("lock-holds", number(span.object)),
+                SpanKind::Interrupt => {
+                    let Some(Named::Irq(line)) = span.of else {
+                        panic!("an interrupt has no line");
+                    };
+                    let soft = u64::from(line.is_soft());
+                    ("interrupts", format!("{} {soft}", number(span.object)))
+                }
                 _ => continue,
             };
-            let sum = sums.entry((question, key.unwrap())).or_default();
+            let sum = sums.entry((question, key)).or_default();
             *sum = [sum[0] + 1, sum[1] + span.nanos(), sum[2].max(span.nanos())];
         }
     }
-    let columns = [
-        ("cpu-time", "tid", ["slices", "on_cpu_ns", "longest_ns"]),
-        ("off-cpu", "tid", ["times", "off_cpu_ns", "longest_ns"]),
-        ("lock-waits", "number", ["waits", "waited_ns", "longest_ns"]),
-        ("lock-holds", "number", ["holds", "held_ns", "longest_ns"]),
-        (
-            "interrupts",
-            "number",
-            ["interrupts", "total_ns", "longest_ns"],
-        ),
-    ];
-    for (name, key, columns) in columns {
-        let found = by(&ask(&session, name, &[]), key, columns);
-        let wanted = sums.iter().filter(|((of, _), _)| *of == name);
-        let wanted: BTreeMap<u64, [u64; 3]> = wanted.map(|((_, key), sum)| (*key, *sum)).collect();
-        assert!(!wanted.is_empty(), "{name}");
-        assert_eq!(found, wanted, "{name}");
+    sums
+}
+
+#[test]
+fn losses_are_those_of_the_report() {
+    let mut three = Three::new("losses", 9, 20);
+    three.lose();
+    for (place, path) in three.paths().into_iter().enumerate() {
+        let (session, report) = (session(&[&path]), report(&path));
+        let mut wanted: BTreeMap<String, [u64; 3]> = BTreeMap::new();
+        for loss in &report.losses.intervals {
+            let key = format!("{} {}", json!(loss.cpu), json!(loss.kind));
+            let [times, lost, _] = wanted.entry(key).or_default();
+            (*times, *lost) = (*times + 1, *lost + loss.count);
+        }
+        wanted.values_mut().for_each(|of| of[2] = of[1]);
+        let found = ask(&session, "losses", &[]);
+        assert_eq!(
+            by(&found, &["cpu", "kind"], ["losses", "lost", "lost"]),
+            wanted
+        );
+        assert_eq!(wanted.len(), [2, 1, 0][place]);
     }
-    // A parameter takes some of the rows.
-    let all = ask(&session, "cpu-time", &[]);
-    let ui = ask(&session, "cpu-time", &[("thread", "ui*")]);
-    let is_ui = |row: &&Value| {
-        row["thread"]
-            .as_str()
-            .is_some_and(|name| name.starts_with("ui"))
-    };
-    assert_eq!(ui, all.iter().filter(is_ui).cloned().collect::<Vec<_>>());
-    assert!(!ui.is_empty() && ui.len() < all.len());
 }
 
 #[test]
-fn losses_are_rows() {
-    let mut made = busy("losses", 9, 20);
-    made.lose(0, 17, 1_000_000);
-    made.lose(1, 4, 1_000_000);
-    let path = made.finish().to_owned();
-    let session = session(&[&path]);
-    let found = ask(&session, "losses", &[]);
-    let lost: Vec<_> = found
-        .iter()
-        .map(|row| (row["cpu"].clone(), row["lost"].clone()))
-        .collect();
-    assert_eq!(lost, [(0.into(), 17.into()), (1.into(), 4.into())]);
-}
-
-#[test]
-fn events_of_a_thread_are_those_of_the_column() {
-    let mut made = busy("events-of", 10, 200);
-    let path = made.finish().to_owned();
-    let session = session(&[&path]);
-    let found = ask(&session, "events-of", &[("thread", "ui-2")]);
-    let sql = "select count(*) as n from events where tid = 2";
-    let wanted = crate::made::rows(&session, sql).unwrap()[0]["n"]
-        .as_u64()
-        .unwrap();
-    assert!(wanted > 0);
-    assert_eq!(found.len() as u64, wanted);
+fn events_of_a_thread_are_those_in_which_it_ran() {
+    let mut three = Three::new("events-of", 10, 200);
+    let threads: [(&str, &[u64]); 3] = [("ui-2", &[2]), ("ui-2", &[2]), ("ui-server", &[101, 201])];
+    for (path, (name, tids)) in three.paths().into_iter().zip(threads) {
+        let session = session(&[&path]);
+        let found = ask(&session, "events-of", &[("thread", name)]);
+        let found: Vec<_> = found
+            .iter()
+            .map(|row| {
+                let name = row["name"].as_str().unwrap().to_owned();
+                (
+                    row["ns"].as_i64().unwrap(),
+                    row["cpu"].as_i64().unwrap(),
+                    name,
+                )
+            })
+            .collect();
+        let all = crate::brute::all(&path).into_iter();
+        let ran = all.filter(|row| row.tid.is_some_and(|tid| tids.contains(&tid)));
+        let wanted: Vec<_> = ran.map(|row| (row.ns, row.cpu, row.name)).collect();
+        assert!(wanted.len() > 10);
+        assert_eq!(found, wanted);
+    }
 }

@@ -114,8 +114,8 @@ fn spans_are_rows_of_their_kind() {
         ),
         (
             "interrupts",
-            format!("{COMMON},number,name"),
-            &["4000,6000,2000,0,5,net"],
+            format!("{COMMON},number,name,soft"),
+            &["4000,6000,2000,0,5,net,0"],
         ),
         (
             "lock_waits",

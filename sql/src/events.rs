@@ -3,19 +3,18 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array as _, ArrayRef, DictionaryArray, Int64Array, StringArray};
-use datafusion::arrow::datatypes::{Int32Type, SchemaRef};
-use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{Result, plan_err};
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::arrow::array::{ArrayRef, Int64Array};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use kymo_ctf::{EventClass, EventRef, ItemRef, Metadata, Reader, StreamClass};
 use kymo_machine::Machine;
 use kymo_rows::Row;
 
 use crate::column::{Builder, Holds, JsonCells, PlacedCells, fields};
-use crate::filter::{Filters, Range, pushed_down};
+use crate::filter::{Filters, Range};
 use crate::scan::{self, Part, Rows};
+use crate::table::{Asked, Table, word_array};
 use crate::traces::Traces;
 
 /// What a column has.
@@ -121,11 +120,6 @@ impl EventTable {
         });
         tables.collect()
     }
-
-    fn has(&self, name: &str) -> bool {
-        let mut columns = self.columns.iter();
-        columns.any(|column| column.name == name && column.what != What::Field)
-    }
 }
 
 /// The name, with a number if a column has it already.
@@ -143,51 +137,38 @@ fn classes(metadata: &Metadata) -> impl Iterator<Item = (&StreamClass, &Arc<Even
     streams.flat_map(|stream| stream.events.values().map(move |class| (&**stream, class)))
 }
 
-#[async_trait::async_trait]
-impl TableProvider for EventTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+impl Table for EventTable {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
+    fn traces(&self) -> &Traces {
+        &self.traces
     }
 
-    fn supports_filters_pushdown(
-        &self,
-        filters: &[&Expr],
-    ) -> Result<Vec<TableProviderFilterPushDown>> {
-        Ok(pushed_down(filters, &|name| self.has(name)))
+    fn checks(&self, name: &str) -> bool {
+        let mut columns = self.columns.iter();
+        columns.any(|column| column.name == name && column.what != What::Field)
     }
 
-    async fn scan(
-        &self,
-        session: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let filters = Filters::new(session, filters, &|name| self.has(name))?;
-        let chosen: Vec<usize> = match projection {
-            Some(chosen) => chosen.clone(),
-            None => (0..self.columns.len()).collect(),
-        };
-        let columns = chosen.iter().map(|place| self.columns.get(*place).cloned());
-        let Some(columns) = columns.collect::<Option<Vec<Column>>>() else {
-            return plan_err!("a query asks for columns that the table does not have");
-        };
-        let schema = Arc::new(self.schema.project(&chosen)?);
+    fn plan(&self, asked: Asked) -> Result<Arc<dyn ExecutionPlan>> {
+        let filters = &asked.filters;
+        let schema = Arc::new(self.schema.project(&asked.columns)?);
+        let columns = asked.columns.iter();
+        let columns = columns.filter_map(|place| self.columns.get(*place).cloned());
+        let columns: Arc<[Column]> = columns.collect();
         // The thread that ran follows from the switches in all streams.
         let is_merged = columns.iter().any(|column| column.what == What::Tid);
-        let columns: Arc<[Column]> = columns.into();
         let mut parts = Vec::new();
-        let traces = &self.traces.all;
-        let names = traces.iter().map(|trace| trace.name.as_str());
-        let traces_pass = filters.passes("trace", &word_array(names)?)?;
-        for (trace, opened) in traces.iter().enumerate() {
-            if filters.range.is_empty || traces_pass.get(trace) != Some(&true) {
+        for trace in asked.traces {
+            let Some(opened) = self
+                .traces
+                .all
+                .get(trace)
+                .filter(|_| !filters.range.is_empty)
+            else {
                 continue;
-            }
+            };
             let streams = opened.map.streams().map(|(_, name, _)| name);
             let streams = filters.passes("stream", &word_array(streams)?)?;
             let part = |stream| EventPart {
@@ -211,15 +192,8 @@ impl TableProvider for EventTable {
                 }
             }
         }
-        scan::plan(schema, parts, limit)
+        scan::plan(schema, parts, asked.limit)
     }
-}
-
-pub(crate) fn word_array<'w>(words: impl Iterator<Item = &'w str>) -> Result<ArrayRef> {
-    let words = Arc::new(StringArray::from(words.collect::<Vec<_>>()));
-    let keys = (0..words.len() as i32).collect::<Vec<_>>();
-    let array = DictionaryArray::<Int32Type>::try_new(keys.into(), words)?;
-    Ok(Arc::new(array))
 }
 
 /// The rows of one stream, or of a whole trace in time order.

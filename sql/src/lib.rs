@@ -47,6 +47,7 @@ mod question;
 mod samples;
 mod scan;
 mod session;
+mod table;
 mod traces;
 
 pub use error::Error;

@@ -20,6 +20,7 @@ const EXAMPLES: &str = "Examples:
   kymo query trace 'select * from sched_switch where cpu = 0 limit 10'
   kymo query trace \"select * from syscalls where duration_ns > ns('5ms')\" --format json
   kymo query trace @wake-latency --thread 'ui*'
+  kymo query trace @hot --kernel kernel.elf
   kymo query before after 'select trace, count(*) from lock_waits group by trace'
   kymo query trace                              a prompt, where \\? shows what can be done
   kymo query trace 'show tables'

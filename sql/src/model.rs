@@ -5,17 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use kymo_ctf::{ItemRef, LossKind};
 use kymo_machine::{Change, Doing, Machine, Span, ThreadId};
 use kymo_rows::{Cells, SPAN_TABLES, SpanTable, thread_cells};
 
 use crate::column::{Builder, Holds, NextCells, of_span};
-use crate::filter::{Filters, pushed_down};
 use crate::scan::{self, Part, Rows};
+use crate::table::{Asked, Table};
 use crate::traces::{Opened, Traces};
 use crate::{counters, samples};
 
@@ -141,61 +139,40 @@ impl ModelTable {
     }
 }
 
-fn has(name: &str) -> bool {
-    name == "trace"
-}
-
-#[async_trait::async_trait]
-impl TableProvider for ModelTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+impl Table for ModelTable {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
+    fn traces(&self) -> &Traces {
+        &self.traces
     }
 
-    fn supports_filters_pushdown(
-        &self,
-        filters: &[&Expr],
-    ) -> Result<Vec<TableProviderFilterPushDown>> {
-        Ok(pushed_down(filters, &has))
+    fn checks(&self, name: &str) -> bool {
+        name == "trace"
     }
 
-    async fn scan(
-        &self,
-        session: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let filters = Filters::new(session, filters, &has)?;
-        let all = 0..self.columns.len();
+    fn plan(&self, asked: Asked) -> Result<Arc<dyn ExecutionPlan>> {
         // Cells are given in the order of the table: the engine puts them into that of the query.
-        let mut chosen = projection.cloned().unwrap_or_else(|| all.clone().collect());
-        let asked = chosen.clone();
+        let mut chosen = asked.columns.clone();
         chosen.sort_unstable();
         chosen.dedup();
         let schema = Arc::new(self.schema.project(&chosen)?);
-        let columns = all.map(|place| {
-            let (_, holds) = self.columns.get(place)?;
-            chosen.contains(&place).then_some(*holds)
-        });
+        let columns = self.columns.iter().enumerate();
+        let columns = columns.map(|(place, (_, holds))| chosen.contains(&place).then_some(*holds));
         let columns: Arc<[Option<Holds>]> = columns.collect();
-        let names = self.traces.all.iter().map(|trace| trace.name.as_str());
-        let passes = filters.passes("trace", &crate::events::word_array(names)?)?;
-        let wanted = passes.iter().enumerate().filter(|(_, passes)| **passes);
-        let parts = wanted.map(|(trace, _)| ModelPart {
+        let parts = asked.traces.into_iter().map(|trace| ModelPart {
             traces: self.traces.clone(),
             trace,
             of: self.of.clone(),
             columns: Arc::clone(&columns),
         });
-        let plan = scan::plan(schema, parts.collect(), limit)?;
-        if asked == chosen {
+        let plan = scan::plan(schema, parts.collect(), asked.limit)?;
+        if asked.columns == chosen {
             return Ok(plan);
         }
         let places = asked
+            .columns
             .iter()
             .filter_map(|asked| chosen.iter().position(|one| one == asked));
         scan::reorder(plan, places)

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::events::EventTable;
 use crate::model::ModelTable;
+use crate::table::Provider;
 use crate::{Error, Traces, depth, function};
 
 /// What a query may use.
@@ -101,15 +102,18 @@ impl Session {
 
         let (all, events) = (MemorySchemaProvider::new(), MemorySchemaProvider::new());
         for (name, table) in ModelTable::all(traces) {
-            all.register_table(name.to_owned(), Arc::new(table))?;
+            all.register_table(name.to_owned(), Arc::new(Provider(table)))?;
         }
-        all.register_table("events".to_owned(), Arc::new(EventTable::of_all(traces)))?;
+        all.register_table(
+            "events".to_owned(),
+            Arc::new(Provider(EventTable::of_all(traces))),
+        )?;
         for (name, table) in EventTable::of_each(traces) {
             let to = match all.table_exist(&name) {
                 true => &events,
                 false => &all,
             };
-            to.register_table(name.to_string(), Arc::new(table))?;
+            to.register_table(name.to_string(), Arc::new(Provider(table)))?;
         }
         let catalog = MemoryCatalogProvider::new();
         catalog.register_schema(SCHEMA, Arc::new(all))?;

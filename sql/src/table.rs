@@ -1,0 +1,87 @@
+//! What the engine asks of a table: which conditions it checks, and a plan that reads it.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array as _, ArrayRef, DictionaryArray, StringArray};
+use datafusion::arrow::datatypes::{Int32Type, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::filter::{Filters, pushed_down};
+use crate::traces::Traces;
+
+/// A table over some traces.
+pub(crate) trait Table: Debug + Send + Sync + 'static {
+    /// Its columns.
+    fn schema(&self) -> &SchemaRef;
+    /// The traces that it reads.
+    fn traces(&self) -> &Traces;
+    /// Whether it checks conditions on this column alone.
+    fn checks(&self, column: &str) -> bool;
+    /// The plan that reads these columns of these traces.
+    fn plan(&self, asked: Asked) -> Result<Arc<dyn ExecutionPlan>>;
+}
+
+/// What a query asks of a table.
+pub(crate) struct Asked {
+    /// The places of the columns.
+    pub(crate) columns: Vec<usize>,
+    pub(crate) filters: Filters,
+    /// The indices of the traces that the conditions admit.
+    pub(crate) traces: Vec<usize>,
+    /// Most rows that are wanted.
+    pub(crate) limit: Option<usize>,
+}
+
+/// A table as the engine has it.
+#[derive(Debug)]
+pub(crate) struct Provider<T>(pub(crate) T);
+
+#[async_trait::async_trait]
+impl<T: Table> TableProvider for Provider<T> {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(self.0.schema())
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(pushed_down(filters, &|name| self.0.checks(name)))
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let filters = Filters::new(session, filters, &|name| self.0.checks(name))?;
+        let all = 0..self.0.schema().fields().len();
+        let names = self.0.traces().all.iter().map(|trace| trace.name.as_str());
+        let passes = filters.passes("trace", &word_array(names)?)?;
+        let traces = passes.iter().enumerate().filter(|(_, passes)| **passes);
+        self.0.plan(Asked {
+            columns: projection.cloned().unwrap_or_else(|| all.collect()),
+            traces: traces.map(|(trace, _)| trace).collect(),
+            filters,
+            limit,
+        })
+    }
+}
+
+/// Words for a condition, as columns of words have them.
+pub(crate) fn word_array<'w>(words: impl Iterator<Item = &'w str>) -> Result<ArrayRef> {
+    let words = Arc::new(StringArray::from(words.collect::<Vec<_>>()));
+    let keys = (0..words.len() as i32).collect::<Vec<_>>();
+    let array = DictionaryArray::<Int32Type>::try_new(keys.into(), words)?;
+    Ok(Arc::new(array))
+}

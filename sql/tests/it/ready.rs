@@ -216,6 +216,25 @@ fn losses_are_those_of_the_report() {
     }
 }
 
+/// Its join keeps the threads, and not all events; the order spills to disk.
+#[test]
+fn events_of_all_threads_take_bounded_memory() {
+    let mut made = crate::made::busy("bounded", 37, 60_000);
+    let path = made.finish().to_owned();
+    let traces = kymo_sql::Traces::open([&path]).unwrap();
+    let limits = kymo_sql::Limits {
+        memory: 36 << 20,
+        threads: 2,
+    };
+    let session = Session::new(&traces, limits).unwrap();
+    let found = ask(&session, "events-of", &[]);
+    let all = crate::brute::all(&path).into_iter();
+    let ran = all.filter(|row| row.tid.is_some()).map(|row| row.ns);
+    let ns = found.iter().map(|row| row["ns"].as_i64().unwrap());
+    assert!(ns.eq(ran));
+    assert!(found.len() > 150_000);
+}
+
 #[test]
 fn events_of_a_thread_are_those_in_which_it_ran() {
     let mut three = Three::new("events-of", 10, 200);

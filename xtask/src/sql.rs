@@ -2,12 +2,14 @@
 //! takes minutes to compile.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::failure::NotRun;
-use crate::process::{cargo, quiet, root, run as run_command, target};
+use crate::process::{self, cargo, quiet, root, run as run_command, target};
+use crate::{python, setup};
 
 /// Its format and its tests.
 ///
@@ -17,6 +19,37 @@ pub(crate) fn test() -> Result<()> {
     check_compiler()?;
     inside(&["fmt", "--check"])?;
     inside(&["test", "--locked"])
+}
+
+/// Random queries that are asked here and of DuckDB.
+const QUERIES: &str = "1000";
+
+/// Asks random queries of a trace, and DuckDB those of its exported tables.
+fn beside_duckdb() -> Result<()> {
+    let query = build(false)?;
+    let python = python()?;
+    let folder = target().join("sql-duckdb");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    let (trace, tables) = (folder.join("trace"), folder.join("tables"));
+    let mut write = Command::new(process::build("kymo-big-trace")?);
+    write.arg("write").arg(&trace).args(["--megabytes", "1"]);
+    run_command(&mut write)?;
+    let mut export = Command::new(process::build("kymo")?);
+    export.args(["export", "--to", "parquet"]).arg(&trace);
+    run_command(export.arg(&tables))?;
+    let mut beside = Command::new(python);
+    beside.arg(root().join("sql/tests/duckdb/beside.py"));
+    run_command(beside.arg(query).arg(trace).arg(tables).arg(QUERIES))
+}
+
+/// A Python that has DuckDB: that of the step `export`.
+pub(crate) fn python() -> Result<PathBuf> {
+    setup::python()?;
+    let requirements = root().join("tests/export/requirements.txt");
+    Ok(python::environment("export", &requirements)?.join("python"))
 }
 
 /// All of it.
@@ -31,7 +64,23 @@ pub(crate) fn run() -> Result<()> {
         "warnings",
     ];
     inside(&clippy)?;
-    test()
+    test()?;
+    beside_duckdb()
+}
+
+/// Builds `kymo-query`, and gives its path.
+///
+/// # Errors
+/// [`NotRun`] where the compiler is older than the engine needs.
+pub(crate) fn build(is_release: bool) -> Result<PathBuf> {
+    check_compiler()?;
+    let folder = target().join("sql");
+    match is_release {
+        true => inside(&["build", "--locked", "--release"])?,
+        false => inside(&["build", "--locked"])?,
+    }
+    let profile = if is_release { "release" } else { "debug" };
+    Ok(folder.join(profile).join("kymo-query"))
 }
 
 fn check_compiler() -> Result<()> {

@@ -201,13 +201,13 @@ pub(crate) const STEPS: &[Step] = &[
     .long("cargo xtask flame"),
     step(
         "sql",
-        "SQL over traces: the tests of kymo-query; with --all its lints",
+        "SQL over traces: the tests of kymo-query; with --all its lints, and beside DuckDB",
         |form| match form {
             Form::Short => sql::test(),
             Form::All => sql::run(),
         },
     )
-    .guards(&["kymo-analysis", "kymo-timeline"], &["sql"])
+    .guards(&["kymo-analysis", "kymo-images", "kymo-timeline"], &["sql"])
     .long("cargo xtask sql"),
     step("models", "the ring under a model checker", |form| {
         models::run(if form == Form::All { 1 } else { 0 })

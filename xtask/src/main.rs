@@ -266,6 +266,16 @@ enum Bench {
         #[arg(long)]
         short: bool,
     },
+    /// Measure `kymo query`, beside `kymo dump --count`, `kymo report` and DuckDB
+    #[command(after_help = "Example: cargo xtask bench sql --events 1000000")]
+    Sql {
+        /// A small trace: compare no figure with its goal
+        #[arg(long)]
+        short: bool,
+        /// Write a trace of about so many events [default: 10 million]
+        #[arg(long)]
+        events: Option<u64>,
+    },
     /// Measure how soon `kymo view` shows a trace of 10^8 events, and what its index costs
     #[command(after_help = "Example: cargo xtask bench view --events 7000000")]
     View {
@@ -349,6 +359,7 @@ fn run(command: Command) -> Result<()> {
             (_, true) => samples::Form::Short,
             _ => samples::Form::Standard,
         }),
+        Command::Bench(Bench::Sql { short, events }) => bench::sql::measure(short, events),
         Command::Bench(Bench::View { short, events }) => view::measure(short, events),
         Command::Bench(Bench::Verbs {
             book,

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::failure::Usage;
 use crate::kernel::{bare_command, folder};
 use crate::process::{root, run, target};
-use crate::setup::{self, RISCV32, Toolchain, add_targets};
+use crate::setup::{self, RISCV32, RISCV64, Toolchain, add_targets};
 
 /// The targets of the library. A kernel that is compiled for other registers of arguments cannot be
 /// linked with it: hence one target for RV64 with floating-point registers (`-mabi=lp64d`), and one
@@ -154,8 +154,13 @@ pub(crate) fn links() -> Result<()> {
 
 /// The compiler of kernels in C for RV32, in the folder of one; every warning is an error.
 pub(crate) fn gcc(folder: &Path) -> Command {
+    riscv_gcc(folder, ["-march=rv32imac_zicsr", "-mabi=ilp32"])
+}
+
+fn riscv_gcc(folder: &Path, processor: [&str; 2]) -> Command {
     let mut gcc = Command::new("riscv64-unknown-elf-gcc");
-    gcc.args(["-march=rv32imac_zicsr", "-mabi=ilp32", "-mcmodel=medany"])
+    gcc.args(processor)
+        .arg("-mcmodel=medany")
         .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"])
         .args(["-ffreestanding", "-nostdlib", "-ffunction-sections"])
         .args(["-T", "link.ld", "-Wl,--gc-sections,--no-warn-rwx-segments"])
@@ -228,5 +233,23 @@ pub(crate) fn firmware(which: Firmware) -> Result<PathBuf> {
         gcc.arg(build(RISCV32, true)?);
     }
     run(gcc.args(["-lgcc", "-o"]).arg(&image))?;
+    Ok(image)
+}
+
+/// Builds kernels/smp-c, a kernel in C for four harts of RV64 with programs in user mode. Returns its
+/// ELF image.
+pub(crate) fn smp() -> Result<PathBuf> {
+    let archive = build(RISCV64, false)?;
+    let image = target().join("clib/smp-c");
+    let mut gcc = riscv_gcc(&folder("smp-c"), ["-march=rv64imac_zicsr", "-mabi=lp64"]);
+    gcc.args([
+        "-g",
+        "-fno-omit-frame-pointer",
+        "start.s",
+        "main.c",
+        "thread.c",
+    ]);
+    gcc.args(["trap.c", "program.c", "port.c"]);
+    run(gcc.arg(archive).args(["-lgcc", "-o"]).arg(&image))?;
     Ok(image)
 }

@@ -25,13 +25,20 @@ pub(crate) enum Arch {
 pub(crate) enum Kernel {
     /// An RTOS in C, on one core of 32 bits
     FirmwareC,
+    /// A kernel in C, on four harts of RV64
+    SmpC,
 }
 
 /// Boots the kernel and shows what it recorded; with `views`, in the browser at the end.
 pub(crate) fn run(arch: Arch, kernel: Option<Kernel>, views: bool) -> Result<()> {
     let toolchain = setup::run()?;
+    let cpus: &[&str] = match kernel {
+        Some(Kernel::SmpC) => &["--cpus", "4"],
+        _ => &[],
+    };
     let kernel = match (kernel, arch) {
         (Some(Kernel::FirmwareC), _) => clib::firmware(Firmware::Work)?,
+        (Some(Kernel::SmpC), _) => clib::smp()?,
         (None, Arch::Riscv64) => kernel::hello(toolchain)?,
         (None, Arch::X86_64) => kernel::demo(X86_64, toolchain)?,
         (None, Arch::Aarch64) => kernel::demo(AARCH64, toolchain)?,
@@ -47,6 +54,7 @@ pub(crate) fn run(arch: Arch, kernel: Option<Kernel>, views: bool) -> Result<()>
         Command::new(&kymo)
             .arg("record")
             .arg(&kernel)
+            .args(cpus)
             .arg("--out")
             .arg(&trace),
     )?;

@@ -33,6 +33,7 @@ mod record;
 mod sample;
 mod sample_stress;
 mod scenarios;
+mod smp_c;
 mod stress;
 mod teaching;
 mod ten_steps;

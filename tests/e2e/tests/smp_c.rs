@@ -1,0 +1,127 @@
+//! kernels/smp-c, a kernel in C for four harts with programs: what each hart has counted itself is
+//! in its trace, one for one.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kymo_ctf::{Item, Trace};
+use kymo_e2e::{babeltrace, built, kymo, patience, recording, run, scratch};
+
+/// The kernel's words for what it counts, and the events that are recorded there.
+const COUNTED: [(&str, &str); 5] = [
+    ("switches", "sched_switch"),
+    ("wakeups", "sched_wakeup"),
+    ("interrupts", "irq_handler_entry"),
+    ("syscalls", "sys_enter"),
+    ("waits", "lock_wait"),
+];
+const HARTS: usize = 4;
+
+type Counts = [BTreeMap<String, u64>; HARTS];
+
+/// What the kernel says at its end: `hart 0: 56 switches, 58 wakeups, ...`.
+fn said(console: &str) -> Counts {
+    let mut counts = Counts::default();
+    let lines = console
+        .lines()
+        .filter_map(|line| line.strip_prefix("hart "));
+    for line in lines {
+        let (hart, numbers) = line.split_once(": ").unwrap();
+        for number in numbers.split(", ") {
+            let (count, what) = number.trim().split_once(' ').unwrap();
+            let hart: usize = hart.parse().unwrap();
+            counts[hart].insert(what.to_owned(), count.parse().unwrap());
+        }
+    }
+    counts
+}
+
+/// How many events of each name each hart has recorded; none may be lost.
+fn recorded(trace: &Path) -> Counts {
+    let mut counts = Counts::default();
+    for item in Trace::open(trace).unwrap().events() {
+        match item.unwrap() {
+            Item::Event(event) => {
+                let Some(cpu) = event.cpu() else { continue };
+                let of_hart = &mut counts[cpu as usize];
+                *of_hart.entry(event.name().to_owned()).or_default() += 1;
+            }
+            Item::Loss(loss) => panic!("{loss:?}"),
+            _ => {}
+        }
+    }
+    counts
+}
+
+/// Records the kernel, and compares; gives the events of all harts.
+fn compared(trace: &Path, more: &[&str]) -> BTreeMap<String, u64> {
+    let mut command = recording(&built("KYMO_SMP_C"), trace);
+    command.args(["--cpus", "4", "--timeout", patience()]);
+    let output = run(command.args(more), 0);
+    let console = String::from_utf8(output.stdout).unwrap();
+    let (said, recorded) = (said(&console), recorded(trace));
+    for (hart, counts) in said.iter().enumerate() {
+        for (what, event) in COUNTED {
+            let events = recorded[hart].get(event).copied().unwrap_or(0);
+            assert_eq!(events, counts[what], "hart {hart}, {what}\n{console}");
+        }
+    }
+    run(&mut kymo(["check".as_ref(), trace.as_os_str()]), 0);
+    babeltrace::compare(trace);
+    let mut all = BTreeMap::new();
+    for (event, count) in recorded.into_iter().flatten() {
+        *all.entry(event).or_default() += count;
+    }
+    all
+}
+
+/// Two programs ask for 50 sums each, sleep after every tenth, and end; four workers take the mutex
+/// 100 times each.
+fn check_the_work(events: &BTreeMap<String, u64>) {
+    assert_eq!(events["sys_enter"], 2 * (50 + 5 + 1));
+    assert_eq!(events["sys_exit"], 2 * (50 + 5));
+    assert_eq!(
+        (events["lock_acquired"], events["lock_release"]),
+        (400, 400)
+    );
+    assert_eq!(events["irq_handler_entry"], events["irq_handler_exit"]);
+    // The first thread stops the recording, and does not end.
+    assert_eq!((events["thread_create"], events["thread_exit"]), (8, 7));
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn every_hart_has_recorded_what_it_counted() {
+    let trace = scratch("smp-c").join("trace");
+    let events = compared(&trace, &["--deterministic"]);
+    check_the_work(&events);
+    assert!(events["lock_wait"] > 100, "{events:?}");
+
+    // in C, on several harts: samples of threads, of programs, and of the kernel that
+    // works for them.
+    let mut flame = kymo(["flame", "--format", "folded"]);
+    let output = run(flame.arg(&trace), 0);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let has = |stack: &str| text.lines().any(|line| line.starts_with(stack));
+    assert!(has("thread_begin;is_worker;compute "), "{text}");
+    // Programs' functions are addresses here: the main function and its `crunch`, or its call and
+    // what the kernel does for it.
+    let depth = |line: &str| line.matches(";0x").count();
+    assert!(
+        text.lines()
+            .any(|line| line.starts_with("0x") && depth(line) == 1),
+        "{text}"
+    );
+    let working = |line: &&str| line.contains(";trap_entry;trap;syscall ");
+    let working: Vec<&str> = text.lines().filter(working).collect();
+    assert!(!working.is_empty(), "{text}");
+    assert!(working.iter().all(|line| depth(line) == 1), "{text}");
+}
+
+/// All harts at once, as they are on a real machine.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn harts_that_run_at_once_have_recorded_what_they_counted() {
+    let trace = scratch("smp-c-at-once").join("trace");
+    check_the_work(&compared(&trace, &[]));
+}

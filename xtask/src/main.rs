@@ -7,6 +7,7 @@ mod clib;
 mod compiled_out;
 mod conformance;
 mod demo;
+mod disk;
 mod export;
 mod failure;
 mod flame;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result, bail};
 
+use crate::disk::Room;
 use crate::failure::{Both, Exited, Failed, FailedTest, LeftOut, NotRun};
 use crate::tested;
 use crate::watched::take_not_run;
@@ -52,6 +53,8 @@ pub(crate) struct Steps {
     failures: Vec<FailedTest>,
     /// The error of the first step that failed.
     error: Option<Error>,
+    /// What room the disk had, if anybody has looked.
+    pub(crate) room: Option<Room>,
 }
 
 impl Steps {
@@ -139,6 +142,9 @@ impl Steps {
         }
         let total = self.done.iter().map(|done| done.time).sum();
         text += &format!("{:<12} {:>7}\n", "all", minutes(total));
+        if let Some(room) = &self.room {
+            text += &format!("{room}\n");
+        }
         for done in &self.done {
             for line in &done.not_run {
                 text += &format!("NOT RUN in {}: {line}\n", done.name);

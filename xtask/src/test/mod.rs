@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::bench::{count, samples, trace, verbs};
 use crate::clib;
+use crate::disk::{self, Room};
 use crate::failure::LeftOut;
 use crate::process::{
     WORKSPACE, build, cargo, program, root, run as run_command, side_by_side, target,
@@ -48,6 +49,10 @@ pub(crate) struct Step {
     inputs: Option<Inputs>,
     /// The command with the long form, for which CI has no time.
     long: Option<&'static str>,
+    /// Large folders below the target folder that no later step uses.
+    leaves: &'static [&'static str],
+    /// Bytes of the disk without which the short form does not run it.
+    room: u64,
 }
 
 const fn step(name: &'static str, what: &'static str, run: fn(Form) -> Result<()>) -> Step {
@@ -58,6 +63,8 @@ const fn step(name: &'static str, what: &'static str, run: fn(Form) -> Result<()
         needs: &[],
         inputs: None,
         long: None,
+        leaves: &[],
+        room: 0,
     }
 }
 
@@ -71,6 +78,14 @@ impl Step {
 
     const fn needs(self, needs: &'static [&'static str]) -> Step {
         Step { needs, ..self }
+    }
+
+    const fn leaves(self, leaves: &'static [&'static str]) -> Step {
+        Step { leaves, ..self }
+    }
+
+    const fn takes_room(self, room: u64) -> Step {
+        Step { room, ..self }
     }
 
     const fn guards(
@@ -109,6 +124,9 @@ impl Step {
         {
             bail!(LeftOut(reason));
         }
+        if form == Form::Short {
+            disk::check(self.room)?;
+        }
         (self.run)(form)
     }
 }
@@ -136,7 +154,8 @@ pub(crate) const STEPS: &[Step] = &[
         "unit",
         "cargo test, with all features and with none",
         |_| unit(),
-    ),
+    )
+    .leaves(&[disk::TESTS]),
     step(
         "conformance",
         "sections of the specifications of CTF without a case",
@@ -144,7 +163,8 @@ pub(crate) const STEPS: &[Step] = &[
     ),
     step("doc", "the API documentation, warnings as errors", |_| {
         doc()
-    }),
+    })
+    .leaves(&["doc"]),
     step("kernels", "builds the kernels, for all processors", |_| {
         kernels().map(drop)
     }),
@@ -157,6 +177,7 @@ pub(crate) const STEPS: &[Step] = &[
         "each crate compiles from its package, and installs",
         package::run,
     )
+    .leaves(&["packaging", "install"])
     .guards(
         &["kymo-package"],
         &[
@@ -181,18 +202,21 @@ pub(crate) const STEPS: &[Step] = &[
     .long("cargo xtask big-trace"),
     step("export", "other tools read what is exported", |_| {
         export::run()
-    }),
+    })
+    .leaves(&["export"]),
     step(
         "profiles",
         "other tools read profiles; flame graphs in a browser",
         |_| export::profiles(),
-    ),
+    )
+    .leaves(&["profiles"]),
     step(
         "view",
         "the page of kymo view: its types, and a browser that opens it",
         |_| export::view(),
     )
-    .needs(&["cli"]),
+    .needs(&["cli"])
+    .leaves(&["view", "page"]),
     step(
         "program",
         "an ordinary program samples itself, and its stacks are whole",
@@ -208,11 +232,14 @@ pub(crate) const STEPS: &[Step] = &[
         },
     )
     .guards(&["kymo-analysis", "kymo-images", "kymo-timeline"], &["sql"])
+    .leaves(&["sql", "sql-duckdb"])
+    .takes_room(SQL_ROOM)
     .long("cargo xtask sql"),
     step("models", "the ring under a model checker", |form| {
         models::run(if form == Form::All { 1 } else { 0 })
     })
     .guards(&["kymo"], &["xtask/src/models.rs"])
+    .leaves(&["loom"])
     .long("cargo xtask models"),
     step(
         "miri",
@@ -223,6 +250,7 @@ pub(crate) const STEPS: &[Step] = &[
         },
     )
     .guards(&["kymo"], &["xtask/src/miri.rs"])
+    .leaves(&["miri"])
     .long("cargo xtask miri"),
     // Their tests that are not models are in `unit`.
     step(
@@ -237,6 +265,7 @@ pub(crate) const STEPS: &[Step] = &[
         },
     )
     .guards(&["kymo", "kymo-mistakes"], &[])
+    .leaves(&["mistakes"])
     .long("cargo xtask mistakes"),
     step("cost", "counts the instructions of an event", |_| cost()).needs(&["kernels", "cli"]),
     step("bench", "the short forms of the benchmarks", |_| bench())
@@ -258,7 +287,8 @@ pub(crate) const STEPS: &[Step] = &[
     .guards(
         &["kymo", "kymo-compiled-out"],
         &["kernels/hello", "kernels/demo"],
-    ),
+    )
+    .leaves(&["compiled-out"]),
     step(
         "overhead",
         "counts what tracing costs a whole kernel",
@@ -350,6 +380,9 @@ pub(crate) const STRESS_QEMU: u64 = 20_000_000;
 pub(crate) const KILLS: u32 = 100;
 const FUZZ_SECONDS: u64 = 300;
 
+/// Bytes that cargo writes for the tests of `kymo query`: DataFusion's.
+const SQL_ROOM: u64 = 5_000_000_000;
+
 /// Prefix of the name of one file of the end-to-end tests.
 const ONE_FILE: &str = "e2e:";
 
@@ -386,6 +419,7 @@ pub(crate) fn step_name(name: &str) -> Result<String, String> {
 pub(crate) fn run(form: Form, only: &[String]) -> Result<()> {
     let began_on = unchanged::commit(root());
     let mut steps = Steps::default();
+    steps.room = Room::now();
     let mut passed = Vec::new();
     for step in STEPS {
         if !only.is_empty() && !only.iter().any(|name| name == step.name) {
@@ -398,6 +432,9 @@ pub(crate) fn run(form: Form, only: &[String]) -> Result<()> {
         });
         if is_passed && step.is_guard() {
             passed.push(step.name);
+        }
+        if let (true, Some(room)) = (only.is_empty(), &mut steps.room) {
+            room.after(step.leaves);
         }
     }
     for name in only {

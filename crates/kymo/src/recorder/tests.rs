@@ -347,6 +347,48 @@ fn events_are_switched_by_name() {
     recorder.finish(TRACE).unwrap();
 }
 
+/// P-06: a ring that discards overwrites nothing: what gave way there, its host had read.
+#[test]
+fn what_a_host_has_read_is_not_told_as_overwritten() {
+    let recorder = recorder();
+    let config = Config {
+        consumer: Consumer::Host,
+        ..CONFIG
+    };
+    recorder.start(TRACE, 0, Some(&config)).unwrap();
+    let live = recorder.ground.memory().live();
+    let region = Region::open(&live).unwrap();
+    let mut reader = region.channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut scratch = vec![0; reader.scratch_words()];
+    let mut read = || {
+        let mut read = 0;
+        while let Some(mut batch) = reader.read(&live, View::Live, &mut scratch).unwrap() {
+            while batch.next_record(&region.shapes(&live)).is_some() {
+                read += 1;
+            }
+            reader.release(&live).unwrap();
+        }
+        read
+    };
+    let (mut called, mut received) = (0, 0);
+    while called < 2000 {
+        // Fewer than the ring holds.
+        for seq in called..called + 50 {
+            Tracer::<Test>::record(Beat { seq });
+        }
+        called += 50;
+        received += read();
+    }
+    // And more than it holds.
+    for seq in called..called + 500 {
+        Tracer::<Test>::record(Beat { seq });
+    }
+    let told = recorder.finish(TRACE).unwrap();
+    assert!(received >= 2000, "{received}");
+    assert_eq!(told.overwritten, 0, "the host has read {received}");
+    assert!((1..500).contains(&told.discarded), "{}", told.discarded);
+}
+
 /// P-03, P-04: a bad pointer before an unknown mode before one that is not built before permission
 /// before flags and order before progress before memory.
 #[test]

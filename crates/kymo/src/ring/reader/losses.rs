@@ -71,12 +71,16 @@ impl ChannelReader {
 
     /// Takes the writer's counts, as [`refresh_dropped`](Self::refresh_dropped) does, and what was
     /// overwritten since the last record into [`losses`](Self::losses): for a reader that ends
-    /// without reading what is left, once nobody writes any more.
+    /// without reading what is left, once nobody writes any more. In a ring that discards, only
+    /// packets that its consumer has read give way: nothing is overwritten.
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
     pub fn refresh_losses(&mut self, source: &impl Source) -> Result<(), Outside> {
         self.refresh_dropped(source)?;
+        if self.discard {
+            return Ok(());
+        }
         let prep = self.prep(source)?;
         // The newest packet and those that fit beside it; none is before the first.
         let oldest = prep

@@ -315,9 +315,10 @@ struct kymo_perf_options {
 #ifndef KYMO_OFF
 
 /* Begins to record. The tables of `config` must stay. A mode that joins one that runs takes the
- * session as it is: the configuration is that of the first mode. Returns the number of channels,
- * from 0 on; each is a file of the trace. */
-#define kymo_start kymo_start_for_header_b2c72347 /* A library for another one does not link. */
+ * session as it is: the configuration is that of the first mode, except for KYMO_SAMPLE's period and
+ * depth. KYMO_SAMPLE is refused (KYMO_EINVAL) where the first mode's configuration has no `sampler`
+ * or no `samples_packets`. Returns the number of channels, from 0 on; each is a file of the trace. */
+#define kymo_start kymo_start_for_header_7602450c /* A library for another one does not link. */
 int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
 
 /* Copies what is new in a channel to `buffer`: one packet of its file, or a part of the metadata.

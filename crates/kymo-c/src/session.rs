@@ -15,7 +15,7 @@ use kymo::event::{Declarations, Declared, Event, Vocabulary};
 use kymo::platform::{Exclusive, Platform};
 use kymo::ring::reader::{ChannelReader, View};
 use kymo::ring::source::Outside;
-use kymo::vocabulary::{MAX_CALLERS, Sampling, SamplingDriver};
+use kymo::vocabulary::{ClockBack, MAX_CALLERS, Sample, Sampling, SamplingDriver, SessionEnd};
 use kymo::{
     ChannelId, ChannelKind, Clock, Config, Consumer, Contexts, Ground, Memory, Mode, Overflow,
     Refused, Sessions, State, flags,
@@ -102,12 +102,12 @@ pub struct Events {
 unsafe impl Send for Events {}
 
 /// What the library itself records.
-const LIBRARYS: [u16; 4] = [144, 145, 160, 162];
+const LIBRARYS: [u32; 4] = [ClockBack::ID, SessionEnd::ID, Sample::ID, Sampling::ID];
 
 impl Events {
     fn has(&self, id: u16) -> bool {
         let asked = self.only.is_none_or(|only| only.contains(&id));
-        asked || LIBRARYS.contains(&id)
+        asked || LIBRARYS.contains(&id.into())
     }
 }
 
@@ -237,6 +237,10 @@ impl Ground for Kernel {
     }
 
     const READS_BACK: bool = false;
+
+    fn can_sample(&self, events: &Events) -> bool {
+        !events.sampler.is_null()
+    }
 
     /// By the function that records names: it is there anyway.
     fn record_sampling<P: Platform>(&self, sampling: &Sampling) {

@@ -121,6 +121,14 @@ int main(int argc, char **argv) {
     CHECK(kymo_start(2, &config) == -KYMO_EOPNOTSUPP);
     CHECK(kymo_start(3, &config) == -KYMO_ENOSYS);
 
+    /* It would join a session that was started without a sampler. */
+    config.sampler = NULL;
+    CHECK(kymo_start(KYMO_TRACE, &config) == 7);
+    config.sampler = &sampler;
+    CHECK(kymo_start(KYMO_SAMPLE, &config) == -KYMO_EINVAL);
+    CHECK(kymo_finish(KYMO_SAMPLE, NULL) == -KYMO_EINVAL && told == 1);
+    CHECK(kymo_finish(KYMO_TRACE, NULL) == 0);
+
     CHECK(kymo_start(KYMO_TRACE, &config) == 7);
     CHECK(!kymo_sample(&it) && kymo_sample_period() == 0);
     CHECK(kymo_read(KYMO_SAMPLE, 0, &it, sizeof it) == -KYMO_EINVAL);

@@ -43,6 +43,12 @@ pub trait Ground {
         Tracer::<P>::record(*sampling);
     }
 
+    /// Whether a session that was opened with these events has room to take samples in.
+    fn can_sample(&self, events: &Self::Events) -> bool {
+        let _ = events;
+        true
+    }
+
     /// A session of these events is about to be opened, and there is no other.
     fn opens(&self, events: &Self::Events) {
         let _ = events;

@@ -131,7 +131,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     /// Begins to record all events of the mode. `config` is `None` where the caller's pointer to it
     /// is bad; its `overflow` and `consumer` follow from `flags`, unless it names the host as the
     /// consumer. A mode that joins one that runs takes the session as it is: its configuration and
-    /// flags are those of the first mode.
+    /// flags are those of the first mode, except for how samples are taken.
     ///
     /// # Errors
     /// [`Refused`], in that order.
@@ -278,6 +278,12 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
                 session.abandon();
             }
             return Err(NO_SAMPLES);
+        }
+        if mode == Mode::Sample && !self.ground.can_sample(events) {
+            if is_first {
+                session.abandon();
+            }
+            return Err(Refused::Invalid);
         }
         session.begin(events, |event| {
             let is_asked = mode != Mode::Trace || event.channel != ChannelKind::Events;

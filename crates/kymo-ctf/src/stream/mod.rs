@@ -9,7 +9,7 @@ pub(crate) mod event_ref;
 pub(crate) mod index;
 pub(crate) mod item;
 pub(crate) mod packet;
-mod packets;
+pub(crate) mod packets;
 mod parts;
 pub(crate) mod reader;
 mod resume;
@@ -211,10 +211,9 @@ impl Stream<Slice<'_>> {
 }
 
 impl<S: Source> Stream<S> {
-    /// The number of lost events that the current packet reports.
-    pub(crate) fn discarded(&self) -> Option<u64> {
-        let (discarded, _) = self.packet.head.as_ref()?.discarded?;
-        Some(discarded)
+    /// The current packet's counter of lost events, and its size in bits.
+    pub(crate) fn discarded(&self) -> Option<(u64, u8)> {
+        self.packet.head.as_ref()?.discarded
     }
 
     pub(crate) fn new(plans: Arc<Plans>, name: &str, source: S) -> Self {

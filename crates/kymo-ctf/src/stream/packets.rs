@@ -15,6 +15,16 @@ use crate::stream::source::Source;
 /// Bytes of a packet to read before its size is known. More are read if its context is longer.
 pub(super) const FIRST_READ: u64 = 4096;
 
+/// Growth of a counter whose new value has `size` bits; `None` if it has stepped back. Counters of
+/// less than 64 bits and the low bits of wider ones may wrap: a smaller value is a step back only if
+/// that is the shorter distance.
+pub(crate) fn grown(from: u64, to: u64, size: u8) -> Option<u64> {
+    let mask = low_mask(size);
+    let grown = to.wrapping_sub(from) & mask;
+    let back = to < from && (size == 64 || grown > mask / 2);
+    (!back).then_some(grown)
+}
+
 impl<S: Source> Stream<S> {
     /// Reads header and context of the packet at `offset`; `None` at the end of the stream.
     pub(super) fn read_head(
@@ -240,9 +250,7 @@ impl<S: Source> Stream<S> {
         }
     }
 
-    /// Growth of a counter from one packet to the next. Counters of less than 64 bits and the low
-    /// bits of wider ones may wrap: a smaller value is a step back only if that is the shorter
-    /// distance.
+    /// Growth of a counter from one packet to the next; a step back is reported.
     fn growth(
         &mut self,
         counter: &'static str,
@@ -253,17 +261,13 @@ impl<S: Source> Stream<S> {
         let (Some((from, _)), Some((to, size))) = (from, to) else {
             return 0;
         };
-        let mask = low_mask(size);
-        let grown = to.wrapping_sub(from) & mask;
-        let back = to < from && (size == 64 || grown > mask / 2);
-        if back {
+        grown(from, to, size).unwrap_or_else(|| {
             self.clamped(
                 DecodeError::CounterWentBack { counter, from, to },
                 head.bits,
             );
-            return 0;
-        }
-        grown
+            0
+        })
     }
 
     pub(super) fn close_packet(&mut self) {

@@ -12,6 +12,7 @@ use crate::metadata::Metadata;
 use crate::stream::Stream;
 use crate::stream::event_ref::ItemRef;
 use crate::stream::item::{Loss, LossKind};
+use crate::stream::packets::grown;
 use crate::trace::{Trace, TraceMap};
 
 /// How many looks in succession may fail to read the metadata, which may be half written.
@@ -55,7 +56,7 @@ struct Given {
     /// that time.
     last: Option<i128>,
     at_last: u64,
-    /// The number of lost events that its packets report, of which steps told.
+    /// The counter of lost events of the last packet whose losses steps told.
     lost: Option<u64>,
     /// Where the last gap between packets ends of which steps told.
     gap: Option<i128>,
@@ -249,16 +250,17 @@ impl Given {
     }
 
     /// What of a loss steps have not told yet; `None` if there is nothing, or it has not ended by
-    /// `to`. `reported`: the number of lost events that the loss's packet reports.
-    fn more(&mut self, loss: &Loss, reported: Option<u64>, to: i128) -> Option<Loss> {
+    /// `to`. `reported`: the counter of lost events of the loss's packet, and its size in bits.
+    fn more(&mut self, loss: &Loss, reported: Option<(u64, u8)>, to: i128) -> Option<Loss> {
         let end = loss.end_nanos.filter(|end| *end <= to)?;
         let mut loss = loss.clone();
         match (loss.kind, reported) {
-            (LossKind::Events, Some(reported)) => {
+            (LossKind::Events, Some((reported, size))) => {
                 if let Some(told) = self.lost {
-                    loss.count = reported.saturating_sub(told);
+                    // A packet that is read again may be one before the last.
+                    loss.count = grown(told, reported, size)?;
                 }
-                self.lost = self.lost.max(Some(reported));
+                self.lost = Some(reported);
             }
             _ => {
                 loss.count = if Some(end) > self.gap { loss.count } else { 0 };

@@ -140,6 +140,34 @@ fn what_a_packet_reports_later_is_told_once() {
     assert_eq!(read, whole(folder.path()));
 }
 
+/// A counter of 8 bits goes on at 0: what is lost after that is told, and told once.
+#[test]
+fn losses_are_told_after_their_counter_has_wrapped() {
+    let folder = Directory::new("follow-wrapped", &[]);
+    let metadata = preamble(Order::Le, 1_000_000_000, 0, 0).replace(
+        "uint64_t events_discarded;",
+        "uint8_t events_discarded; uint8_t unused[7];",
+    ) + &event(1, "n", "uint32_t n;");
+    fs::write(folder.path().join("metadata"), metadata).unwrap();
+    let mut follower = Follower::new(folder.path(), Duration::ZERO);
+    let mut read = Read::new();
+    let mut packets = vec![packet(0..10, 0, 0)];
+    let lost = [100, 200, 250, 270, 270, 300, 330, 420, 530];
+    for (sequence, lost) in (1..).zip(lost) {
+        packets.push(packet(
+            10 * sequence..10 * sequence + 10,
+            sequence,
+            lost % 256,
+        ));
+        fs::write(folder.path().join("s"), packets.concat()).unwrap();
+        (0..4).for_each(|_| {
+            step(&mut follower, &mut read);
+        });
+        assert_eq!(read["s"].1, lost, "{sequence}");
+    }
+    assert_eq!(read, whole(folder.path()));
+}
+
 /// Packets that are missing are told once, however often the packet behind them is read.
 #[test]
 fn a_gap_between_packets_is_told_once() {

@@ -4,6 +4,8 @@ use kymo_ctf::LossKind;
 use kymo_machine::{Change, Totals};
 use serde::Serialize;
 
+use super::worst;
+
 /// Events and packets that the trace lacks.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Losses {
@@ -53,11 +55,13 @@ pub struct Loss {
 /// Most losses that are listed; the rest are only counted.
 const LISTED: usize = 100;
 
-/// The losses, with the machine's number of each listed one.
+/// The losses, with the machine's number of each one that is kept.
 #[derive(Debug, Default)]
 pub(crate) struct LossList {
     losses: Losses,
     numbers: Vec<u64>,
+    /// The largest of all that have a time, the largest first.
+    largest: Vec<(u64, Loss)>,
     counted: Totals,
 }
 
@@ -75,26 +79,46 @@ impl LossList {
             LossKind::Packets => ("packets", &mut self.losses.packets),
         };
         *total = total.saturating_add(loss.count);
-        if self.losses.intervals.len() >= LISTED {
+        let is_listed = self.losses.intervals.len() < LISTED;
+        let place = self.place_among_largest(loss);
+        if !is_listed {
             self.losses.intervals_not_listed += 1;
+        }
+        if !is_listed && place.is_none() {
             return;
         }
-        self.numbers.push(number);
-        self.losses.intervals.push(Loss {
+        let loss = Loss {
             stream: loss.stream.to_string(),
             cpu: loss.cpu,
             kind,
             count: loss.count,
             begin_ns: nanos(loss.begin_nanos),
             end_ns: nanos(loss.end_nanos),
-        });
+        };
+        if let Some(place) = place {
+            self.largest.insert(place, (number, loss.clone()));
+            self.largest.truncate(worst::MOST);
+        }
+        if is_listed {
+            self.numbers.push(number);
+            self.losses.intervals.push(loss);
+        }
+    }
+
+    /// Where a loss belongs among the largest; `None` if they are larger, or it has no time.
+    fn place_among_largest(&self, loss: &kymo_ctf::Loss) -> Option<usize> {
+        loss.begin_nanos.or(loss.end_nanos)?;
+        let is_larger = |other: &(u64, Loss)| other.1.count >= loss.count;
+        let place = self.largest.partition_point(is_larger);
+        (place < worst::MOST).then_some(place)
     }
 
     /// The loss with the machine's number `loss` ended no later than `time`.
     pub(crate) fn regain(&mut self, loss: u64, time: i64) {
-        if let Ok(place) = self.numbers.binary_search(&loss)
-            && let Some(loss) = self.losses.intervals.get_mut(place)
-        {
+        let place = self.numbers.binary_search(&loss).ok();
+        let listed = place.and_then(|place| self.losses.intervals.get_mut(place));
+        let largest = self.largest.iter_mut().find(|(number, _)| *number == loss);
+        for loss in listed.into_iter().chain(largest.map(|(_, loss)| loss)) {
             loss.end_ns = loss.end_ns.map(|end| end.min(time));
         }
     }
@@ -102,6 +126,11 @@ impl LossList {
     /// Takes a change that bears on how many events there must be.
     pub(crate) fn count(&mut self, change: &Change) {
         self.counted.add(change);
+    }
+
+    /// The losses of the most events or packets, of those that have a time; the largest first.
+    pub(crate) fn largest(&self) -> impl Iterator<Item = &Loss> {
+        self.largest.iter().map(|(_, loss)| loss)
     }
 
     /// The losses of a trace of so many events; `None` for a part of a trace, whose events no
@@ -115,6 +144,6 @@ impl LossList {
     }
 
     pub(crate) fn live(&self) -> usize {
-        self.losses.intervals.len()
+        self.losses.intervals.len() + self.largest.len()
     }
 }

@@ -454,7 +454,6 @@ impl Sections {
         let (interrupts, interrupts_by_name) = self.interrupts.finish(end);
         let (locks, locks_by_name) = self.locks.finish(end);
         let events = (!end.part.is_partial()).then_some(end.events);
-        let losses = self.losses.finish(events);
         Report {
             threads,
             threads_by_name,
@@ -477,8 +476,8 @@ impl Sections {
             samples: self.samples.finish(end),
             counters: self.counters.finish(end),
             clocks: self.clocks.finish(clock),
-            worst_cases: self.longest.finish(end, &losses),
-            losses,
+            worst_cases: self.longest.finish(end, &self.losses),
+            losses: self.losses.finish(events),
             contradictions: self.contradictions.finish(),
             ..Report::default()
         }

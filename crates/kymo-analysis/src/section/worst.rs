@@ -1,14 +1,13 @@
 //! The most unusual moments: what lasted longest, of each kind, and the largest losses.
 
-use std::cmp::Reverse;
-
 use kymo_machine::{Change, Machine, Span, SpanKind, passed};
 use serde::Serialize;
 
-use super::{End, Losses, ThreadRef};
+use super::losses::{Loss, LossList};
+use super::{End, ThreadRef};
 
-/// Cases of a kind.
-const MOST: usize = 5;
+/// Most cases of a kind.
+pub(super) const MOST: usize = 5;
 
 /// One of the longest of its kind, or one of the largest losses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -102,11 +101,11 @@ impl Longest {
     }
 
     /// The cases of each kind, the longest first, and the largest losses.
-    pub(crate) fn finish(self, end: &End<'_>, losses: &Losses) -> Vec<WorstCase> {
+    pub(crate) fn finish(self, end: &End<'_>, losses: &LossList) -> Vec<WorstCase> {
         let spans = [self.interrupts, self.calls, self.latencies, self.waits];
         let spans = spans.into_iter().flatten();
         let spans = spans.filter_map(|span| case(&span, end.machine));
-        spans.chain(largest(losses)).collect()
+        spans.chain(losses.largest().filter_map(lost)).collect()
     }
 
     pub(crate) fn live(&self) -> usize {
@@ -139,21 +138,17 @@ fn case(span: &Span, machine: &Machine) -> Option<WorstCase> {
     })
 }
 
-/// The losses of the most events.
-fn largest(losses: &Losses) -> impl Iterator<Item = WorstCase> {
-    let mut losses: Vec<_> = losses.intervals.iter().collect();
-    losses.sort_by_key(|loss| Reverse(loss.count));
-    losses.into_iter().take(MOST).filter_map(|loss| {
-        let begin = loss.begin_ns.or(loss.end_ns)?;
-        let what = loss.kind.trim_end_matches('s');
-        let many = if loss.count == 1 { "" } else { "s" };
-        Some(WorstCase {
-            kind: CaseKind::Loss,
-            name: format!("{} {what}{many}, {}", loss.count, loss.stream),
-            thread: None,
-            cpu: loss.cpu,
-            begin_ns: begin,
-            end_ns: loss.end_ns.unwrap_or(begin),
-        })
+/// The case of a loss; `None` if it has no time.
+fn lost(loss: &Loss) -> Option<WorstCase> {
+    let begin = loss.begin_ns.or(loss.end_ns)?;
+    let what = loss.kind.trim_end_matches('s');
+    let many = if loss.count == 1 { "" } else { "s" };
+    Some(WorstCase {
+        kind: CaseKind::Loss,
+        name: format!("{} {what}{many}, {}", loss.count, loss.stream),
+        thread: None,
+        cpu: loss.cpu,
+        begin_ns: begin,
+        end_ns: loss.end_ns.unwrap_or(begin),
     })
 }

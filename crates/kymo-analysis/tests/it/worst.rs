@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kymo::Text;
 use kymo::vocabulary::{Irq, IrqEnter, IrqExit, IrqName};
 use kymo_analysis::{Analysis, CaseKind, SpanKind};
-use kymo_ctf::Trace;
+use kymo_ctf::{ItemRef, Trace};
 use kymo_made::{MS, Made, US};
 
 use crate::path_oracle::schedule;
@@ -83,4 +83,44 @@ fn cases_have_names_and_losses_their_number() {
             "loss 3 events, events_0 930 cpu0",
         ]
     );
+}
+
+/// Of hundreds of losses, the five largest: not those of the list, which has the first hundred, and
+/// none without a time.
+#[test]
+fn the_largest_losses_are_the_largest_of_all() {
+    let mut made = Made::new("largest");
+    for number in 1..=300_u64 {
+        made.event(0, number * MS, IrqEnter { irq: Irq(5) });
+        made.lose(0, number, number * MS + 70 * US);
+    }
+    let trace = Trace::open(made.finish()).unwrap();
+    let (map, mut analysis) = (trace.map(), Analysis::new(trace.metadata()));
+    let mut reader = map.read();
+    while let Some(item) = reader.next() {
+        if let ItemRef::Loss(loss) = &item {
+            let mut timeless = (*loss).clone();
+            (timeless.begin, timeless.begin_nanos) = (None, None);
+            (timeless.end, timeless.end_nanos) = (None, None);
+            timeless.count += 1000;
+            analysis.add(&ItemRef::Loss(&timeless));
+        }
+        analysis.add(&item);
+    }
+    let report = analysis.finish();
+    assert_eq!(report.losses.intervals.len(), 100);
+    assert_eq!(report.losses.intervals_not_listed, 500);
+    let cases = report.worst_cases.iter();
+    let lost = cases.filter(|case| case.kind == CaseKind::Loss);
+    let lost: Vec<_> = lost
+        .map(|case| (case.name.as_str(), case.begin_ns))
+        .collect();
+    let largest = [
+        ("300 events, events_0", 300_000_000),
+        ("299 events, events_0", 299_000_000),
+        ("298 events, events_0", 298_000_000),
+        ("297 events, events_0", 297_000_000),
+        ("296 events, events_0", 296_000_000),
+    ];
+    assert_eq!(lost, largest);
 }

@@ -437,8 +437,11 @@ fn record(arguments: &Arguments, page: &mut Option<Page>) -> anyhow::Result<Code
     let recorded = recorded.inspect_err(|_| made.undo())?;
     if let Some(kernel) = kernel(arguments) {
         let directories = [via.memory(&arguments.out), via.syscall(&arguments.out)];
-        for directory in directories.into_iter().flatten() {
-            kymo_images::note_kernel(&directory, kernel);
+        let mut directories = directories.into_iter().flatten();
+        // What is wrong with the path is wrong for both.
+        let noted = directories.try_for_each(|to| kymo_images::note_kernel(&to, kernel));
+        if let Err(error) = noted {
+            message!("kymo: {error}.");
         }
     }
     let found = report(&recorded, arguments, via, &boot);

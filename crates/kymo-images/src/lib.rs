@@ -25,7 +25,7 @@ pub use note::note_kernel;
 pub use stack_files::StackFiles;
 pub use symbols::Symbols;
 
-/// Why the files that the command line names are of no use.
+/// Why the files that the command line names are of no use, or cannot be noted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -47,6 +47,13 @@ pub enum Error {
         /// What is wrong with it.
         source: kymo_symbols::Error,
     },
+    /// A path that cannot be noted beside a trace.
+    #[error("the path {} is not valid text, and is not noted beside the trace: `kymo flame` finds \
+             the kernel there only if --kernel names it", path.display())]
+    NotText {
+        /// The path.
+        path: PathBuf,
+    },
 }
 
 impl Error {
@@ -58,7 +65,7 @@ impl Error {
     /// Advice for the user, as a clause that begins with a verb, where the sentence has none.
     pub fn advice(&self) -> Option<&'static str> {
         match self {
-            Error::Unreadable { .. } => None,
+            Error::Unreadable { .. } | Error::NotText { .. } => None,
             Error::Image { source, .. } => source.advice(),
         }
     }

@@ -9,6 +9,8 @@ use kymo_ctf::Trace;
 use kymo_symbols::Image;
 use serde_json::{Value, json};
 
+use crate::Error;
+
 /// The note's name in a trace directory.
 const NOTE: &str = ".kymo-images";
 
@@ -27,22 +29,31 @@ pub(crate) struct Noted {
 }
 
 /// Notes beside a new trace which kernel was recorded. A kernel that cannot be read is not noted.
-pub fn note_kernel(trace: &Path, kernel: &Path) {
+///
+/// # Errors
+/// [`Error::NotText`]: the note is JSON, which has no other paths. The trace is complete without it.
+pub fn note_kernel(trace: &Path, kernel: &Path) -> Result<(), Error> {
     let Ok(path) = kernel.canonicalize() else {
-        return;
+        return Ok(());
+    };
+    let Some(file) = path.to_str() else {
+        return Err(Error::NotText { path });
     };
     let bytes = fs::read(&path).unwrap_or_default();
     let image = Image::parse(&bytes).ok();
     let build_id = image.and_then(|image| image.build_id().map(hex));
-    let note = json!({ "images": [{ "name": "kernel", "file": path, "build_id": build_id }] });
+    let note = json!({ "images": [{ "name": "kernel", "file": file, "build_id": build_id }] });
     // The trace is complete without the note.
     let _ = fs::write(trace.join(NOTE), format!("{note}\n"));
+    Ok(())
 }
 
-/// The notes beside the trace and its parts. A note that cannot be read is ignored.
+/// The notes beside the trace and its parts, each once: a trace that is no tree is its own part. A
+/// note that cannot be read is ignored.
 pub(crate) fn noted(directory: &Path, trace: &Trace) -> Vec<Noted> {
     let parts = trace.parts().iter().map(|part| part.directory.as_path());
-    let directories = [directory].into_iter().chain(parts);
+    let below = parts.filter(|part| *part != directory);
+    let directories = [directory].into_iter().chain(below);
     let notes = directories.filter_map(|directory| {
         let text = fs::read_to_string(directory.join(NOTE)).ok()?;
         let note: Value = serde_json::from_str(&text).ok()?;
@@ -64,4 +75,29 @@ pub(crate) fn noted(directory: &Path, trace: &Trace) -> Vec<Noted> {
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    /// A path may be any bytes.
+    #[test]
+    fn a_kernel_whose_path_is_not_text_is_not_noted() {
+        let folder = std::env::temp_dir().join(format!("kymo-note-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let kernel = folder.join(OsStr::from_bytes(b"kernel-\xff"));
+        fs::write(&kernel, "").unwrap();
+        let refused = note_kernel(&folder, &kernel).unwrap_err().to_string();
+        assert!(refused.contains("is not valid text"), "{refused}");
+        assert!(!folder.join(NOTE).exists());
+        fs::write(folder.join("kernel"), "").unwrap();
+        note_kernel(&folder, &folder.join("kernel")).unwrap();
+        assert!(folder.join(NOTE).exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -30,12 +30,14 @@ pub enum Error {
     #[error(transparent)]
     Source(#[from] source::Error),
     /// The machine ended, or hit its time limit, before its kernel started a trace.
-    #[error("the machine {ending} before its kernel had {}: {}", if *.sending { "sent anything over its port" } else { "started a trace" }, first_step(.ending, *.sending))]
+    #[error("the machine {ending} before its kernel had {}: {}", if *.sending { "sent anything over its port" } else { "started a trace" }, first_step(.ending, *.sending, *.own_firmware))]
     NotStarted {
         /// How it ended.
         ending: Ending,
         /// Whether the machine was to send its trace.
         sending: bool,
+        /// Whether it is a RISC-V machine without firmware: who lets its kernel read the time?
+        own_firmware: bool,
     },
     /// This system has no sockets for a machine's port.
     #[error("recording over a port works only on Unix systems; use `--via memory`")]
@@ -67,9 +69,13 @@ impl Error {
     }
 }
 
-fn first_step(ending: &Ending, sending: bool) -> &'static str {
+fn first_step(ending: &Ending, sending: bool, own_firmware: bool) -> &'static str {
     match (ending, sending) {
         (Ending::Status(_), _) => "see its output",
+        (_, false) if own_firmware => {
+            "check that it calls Kymo's `start`, that this gives no error, and, if it runs in S-mode, \
+             that it has set the bit of `time` in `mcounteren`, without which its first event faults"
+        }
         (_, false) => "check that it calls Kymo's `start`, and that this gives no error",
         (_, true) => {
             "check that it supports the word kymo=send and has a driver for virtio serial ports"
@@ -414,7 +420,12 @@ impl Recording<'_> {
             let sending = received.is_some();
             return Err(match not_found {
                 None | Some(locate::Error::None { .. } | locate::Error::Packed { .. }) => {
-                    Error::NotStarted { ending, sending }
+                    let own_firmware = self.options.launch.is_own_firmware();
+                    Error::NotStarted {
+                        ending,
+                        sending,
+                        own_firmware,
+                    }
                 }
                 Some(error) => source::Error::from(error).into(),
             });
@@ -444,7 +455,23 @@ impl Recording<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::Ending;
+    use super::{Ending, Error};
+
+    /// A kernel that is its own firmware often faults at its first event.
+    #[test]
+    fn a_machine_that_has_not_started_a_trace_is_told_what_to_look_at() {
+        let not_started = |ending, own_firmware| {
+            let sending = false;
+            let error = Error::NotStarted {
+                ending,
+                sending,
+                own_firmware,
+            };
+            error.to_string()
+        };
+        assert!(not_started(Ending::TimeLimit, true).contains("mcounteren"));
+        assert!(!not_started(Ending::TimeLimit, false).contains("mcounteren"));
+    }
 
     /// QEMU's status does not tell a machine that powered off from one whose QEMU was ended.
     #[test]

@@ -273,6 +273,13 @@ impl Launch {
         Launch::kernel_on(standard_machine(kernel)?, kernel, cpus, append, ram_file)
     }
 
+    /// Whether it is a RISC-V machine on which nothing runs before the kernel.
+    pub fn is_own_firmware(&self) -> bool {
+        let program = self.program.to_string_lossy();
+        let without = |pair: &[OsString]| pair[0] == "-bios" && pair[1] == "none";
+        program.contains("riscv") && self.arguments.windows(2).any(without)
+    }
+
     /// The machine with these options.
     fn kernel_on(
         machine: &[&str],

@@ -293,6 +293,7 @@ fn a_kernel_that_is_its_own_firmware_gets_no_other() {
         let kernel = temporary(&format!("at-{address:x}"), &loaded_at(address));
         let launch = Launch::kernel(&kernel, 4, None, Path::new("ram")).unwrap();
         assert_eq!(line(&launch).contains("-bios none"), bios, "{address:x}");
+        assert_eq!(launch.is_own_firmware(), bios, "{address:x}");
         std::fs::remove_file(kernel).unwrap();
     }
 }

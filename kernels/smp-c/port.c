@@ -29,9 +29,8 @@ static void dump_state(void) {
 /* The stack of the program that runs here. */
 static bool program_stack(uintptr_t address, struct kymo_window *found) {
     const struct thread *thread = this_hart()->running;
-    found->begin = (uintptr_t)thread->program_stack;
-    found->end = (uintptr_t)&thread->program_stack[STACK_WORDS];
-    found->at = NULL;
+    const uintptr_t begin = (uintptr_t)thread->program_stack;
+    *found = (struct kymo_window){begin, begin + sizeof thread->program_stack, NULL};
     return address >= found->begin && address < found->end;
 }
 
@@ -64,8 +63,6 @@ void take_sample(const struct hart *hart, const struct trap_frame *frame, uint32
 void tracing_start(void) {
     const struct kymo_config config = {
         .flags = KYMO_HOST_READS,
-        .packets = PACKETS,
-        .packet_size = PACKET_SIZE,
         .samples_packets = SAMPLES_PACKETS,
         .seed = clock_now(),
         .dump_state = dump_state,
@@ -73,10 +70,8 @@ void tracing_start(void) {
         .sample_period = CLOCK_FREQUENCY / 5000u,
         .sampler = &sampler,
     };
-    if (kymo_start(KYMO_TRACE, &config) < 0 || kymo_start(KYMO_SAMPLE, &config) < 0) {
+    if (kymo_start(KYMO_TRACE, &config) < 0 || kymo_start(KYMO_SAMPLE, &config) < 0)
         print("kernel: recording does not start\n");
-        machine_exit(1);
-    }
 }
 
 void tracing_stop(void) {

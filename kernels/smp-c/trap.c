@@ -52,6 +52,7 @@ void timer_start(struct hart *hart) {
 
 void hart_kick(const struct hart *hart) { MSIP[hart - harts] = 1; }
 
+/* port: begin */
 /* The hart is in no record: its interrupts are not masked, or it is held. */
 static void answer(struct hart *hart) {
     uint32_t seen = __atomic_load_n(&asked, __ATOMIC_ACQUIRE);
@@ -60,10 +61,9 @@ static void answer(struct hart *hart) {
 
 void harts_synchronize(void) {
     uintptr_t saved = interrupts_mask();
-    const struct hart *self = this_hart();
     const uint32_t turn = __atomic_add_fetch(&asked, 1, __ATOMIC_ACQ_REL);
     for (struct hart *hart = harts; hart < &harts[HARTS]; hart++) {
-        if (hart == self || !__atomic_load_n(&hart->runs, __ATOMIC_ACQUIRE))
+        if (hart == this_hart() || !__atomic_load_n(&hart->runs, __ATOMIC_ACQUIRE))
             continue;
         hart_kick(hart);
         while (__atomic_load_n(&hart->answered, __ATOMIC_ACQUIRE) != turn)
@@ -71,6 +71,7 @@ void harts_synchronize(void) {
     }
     interrupts_restore(saved);
 }
+/* port: end */
 
 void harts_start(void) { __atomic_store_n(&harts_may_start, 1, __ATOMIC_RELEASE); }
 
@@ -92,7 +93,9 @@ static void be_held(struct hart *hart) {
 }
 
 static void timer_interrupt(struct hart *hart, const struct trap_frame *frame) {
-    const uint64_t now = clock_now(), period = kymo_sample_period();
+    const uint64_t now = clock_now();
+    /* port: begin */
+    const uint64_t period = kymo_sample_period();
     if (period == 0) {
         hart->next_sample = UINT64_MAX;
     } else if (hart->next_sample == UINT64_MAX) {
@@ -101,6 +104,7 @@ static void timer_interrupt(struct hart *hart, const struct trap_frame *frame) {
         take_sample(hart, frame, (uint32_t)((now - hart->next_sample) / period));
         hart->next_sample = now + kymo_sample_next();
     }
+    /* port: end */
     for (; hart->next_tick <= now; hart->next_tick += CLOCK_FREQUENCY / TICKS_A_SECOND)
         scheduler_tick(hart);
     set_timer(hart);

@@ -1,11 +1,12 @@
 //! `cargo xtask ports`: counts the lines that a user of each port adds to a kernel.
 //!
-//! A folder under ports/ has a `port.toml`:
+//! A folder under ports/, or one under kernels/ that was made to be copied, has a `port.toml`:
 //!
 //! ```toml
 //! limit = 80                      # of added lines
 //! whole = ["kymo_freertos.h"]     # files that a user adds
 //! marked = ["example/main.c"]     # files with marked parts
+//! named = ["trap.c"]              # files in which a line that names Kymo counts, and marked parts
 //! besides = ["kymo_port.c"]       # printed, and not limited: the functions of any port to C
 //! ```
 //!
@@ -34,6 +35,8 @@ struct Port {
     #[serde(default)]
     marked: Vec<String>,
     #[serde(default)]
+    named: Vec<String>,
+    #[serde(default)]
     besides: Vec<String>,
 }
 
@@ -43,7 +46,7 @@ pub(crate) fn run() -> Result<()> {
     println!("{:<14} {:>6} {:>6}  files", "port", "lines", "limit");
     for folder in folders()? {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        let counted = count(&folder).with_context(|| format!("ports/{name}"))?;
+        let counted = count(&folder).with_context(|| format!("the port {name}"))?;
         let files: Vec<String> = counted
             .files
             .iter()
@@ -55,7 +58,7 @@ pub(crate) fn run() -> Result<()> {
             println!("{:<14} {lines:>6} {:>6}  {file}", "  besides", "");
         }
         if lines > limit {
-            over.push(format!("ports/{name} adds {lines} lines, not {limit}"));
+            over.push(format!("{name} adds {lines} lines, not {limit}"));
         }
     }
     if !over.is_empty() {
@@ -66,14 +69,16 @@ pub(crate) fn run() -> Result<()> {
 
 /// The folders of the ports, sorted.
 fn folders() -> Result<Vec<PathBuf>> {
-    let ports = root().join("ports");
-    let entries =
-        fs::read_dir(&ports).with_context(|| format!("cannot read {}", ports.display()))?;
     let mut folders = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path.is_dir() {
-            folders.push(path);
+    for (parent, all) in [("ports", true), ("kernels", false)] {
+        let parent = root().join(parent);
+        let entries =
+            fs::read_dir(&parent).with_context(|| format!("cannot read {}", parent.display()))?;
+        for entry in entries {
+            let path = entry?.path();
+            if path.is_dir() && (all || path.join("port.toml").exists()) {
+                folders.push(path);
+            }
         }
     }
     folders.sort();
@@ -100,32 +105,42 @@ fn count(folder: &Path) -> Result<Counted> {
     };
     read("README.md")?;
     let port: Port = toml::from_str(&read("port.toml")?).context("port.toml")?;
-    let counted = |names: &[String], marked| {
+    let counted = |names: &[String], which| {
         let lines = |name: &String| {
-            let lines = count_file(&folder.join(name), &read(name)?, marked);
+            let lines = count_file(&folder.join(name), &read(name)?, which);
             Ok((name.clone(), lines.with_context(|| name.clone())?))
         };
         names.iter().map(lines).collect::<Result<Vec<_>>>()
     };
-    let mut files = counted(&port.whole, false)?;
-    files.extend(counted(&port.marked, true)?);
+    let mut files = counted(&port.whole, Which::All)?;
+    files.extend(counted(&port.marked, Which::Marked)?);
+    files.extend(counted(&port.named, Which::Named)?);
     if files.is_empty() {
         bail!("port.toml names no file");
     }
     Ok(Counted {
         limit: port.limit,
         files,
-        besides: counted(&port.besides, false)?,
+        besides: counted(&port.besides, Which::All)?,
     })
 }
 
-fn count_file(path: &Path, text: &str, marked: bool) -> Result<usize> {
+/// Which lines of a file count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    All,
+    Marked,
+    /// Those that name Kymo, too.
+    Named,
+}
+
+fn count_file(path: &Path, text: &str, which: Which) -> Result<usize> {
     let language = Language::of(path)?;
     if language == Language::Rust {
         let mut rustfmt = Command::new("rustfmt");
         run_command(rustfmt.args(["--edition", "2024", "--check"]).arg(path))?;
     }
-    count_lines(text, language, marked)
+    count_lines(text, language, which)
 }
 
 /// How comments are written, and where statements end.
@@ -153,28 +168,34 @@ impl Language {
     }
 }
 
-/// Counts the lines of a text, or of its marked parts.
-fn count_lines(text: &str, language: Language, only_marked: bool) -> Result<usize> {
+/// Counts the lines of a text, or of its parts.
+fn count_lines(text: &str, language: Language, which: Which) -> Result<usize> {
     let code = without_comments(text, language);
-    let (mut count, mut inside, mut parts) = (0, !only_marked, 0);
+    let has_marks = which != Which::All;
+    let (mut count, mut inside, mut parts) = (0, !has_marks, 0);
     for (number, (line, code)) in text.lines().zip(code.lines()).enumerate() {
         let number = number + 1;
         let comment = line.trim_matches(|c: char| c.is_whitespace() || "/*#".contains(c));
         match comment {
-            "port: begin" if only_marked && !inside => (inside, parts) = (true, parts + 1),
-            "port: end" if only_marked && inside => inside = false,
+            "port: begin" if has_marks && !inside => (inside, parts) = (true, parts + 1),
+            "port: end" if has_marks && inside => inside = false,
             "port: begin" | "port: end" => bail!("line {number}: a mark without its other one"),
-            _ if !inside || code.trim().is_empty() => {}
+            _ if code.trim().is_empty() => {}
+            _ if !inside && !(which == Which::Named && names_kymo(code)) => {}
             _ if line.chars().count() > COLUMNS => {
                 bail!("line {number} is longer than {COLUMNS} columns")
             }
             _ => count += statements(code, language).max(1),
         }
     }
-    if only_marked && (inside || parts == 0) {
+    if has_marks && inside || which == Which::Marked && parts == 0 {
         bail!("no `port: begin` and `port: end`");
     }
     Ok(count)
+}
+
+fn names_kymo(code: &str) -> bool {
+    code.to_lowercase().contains("kymo")
 }
 
 /// The statements that end in a line of code: semicolons outside parentheses. Formatters break the
@@ -260,36 +281,48 @@ mod tests {
     fn blank_lines_and_comments_do_not_count() {
         let c =
             "/* a\n * b; */\n\nint x = 1; /* c */ // d\n  /* e */ \nchar *s = \"/* no\";\nint y;\n";
-        assert_eq!(count_lines(c, Language::C, false).unwrap(), 3);
+        assert_eq!(count_lines(c, Language::C, Which::All).unwrap(), 3);
         let rust = "//! a\nlet a = '\"'; // b\nfn f<'a>() {}\nlet s = \"// no\";\n";
-        assert_eq!(count_lines(rust, Language::Rust, false).unwrap(), 3);
+        assert_eq!(count_lines(rust, Language::Rust, Which::All).unwrap(), 3);
         let toml = "# a\n[dependencies] # b\nkymo = \"# no\"\n";
-        assert_eq!(count_lines(toml, Language::Hash, false).unwrap(), 2);
+        assert_eq!(count_lines(toml, Language::Hash, Which::All).unwrap(), 2);
     }
 
     #[test]
     fn each_statement_of_a_line_in_c_counts() {
-        let count = |text| count_lines(text, Language::C, false).unwrap();
+        let count = |text| count_lines(text, Language::C, Which::All).unwrap();
         assert_eq!(count("a(); b(); c();\n"), 3);
         assert_eq!(count("for (i = 0; i < 3; i++) f(';', \";;\");\n"), 1);
         let long = format!("int x = {};\n", "1 + ".repeat(30));
-        assert!(count_lines(&long, Language::C, false).is_err());
+        assert!(count_lines(&long, Language::C, Which::All).is_err());
     }
 
     #[test]
     fn only_marked_parts_count() {
         let text = "int a;\n/* port: begin */\nint b;\n/* c */\n/* port: end */\nint d;\n";
-        assert_eq!(count_lines(text, Language::C, true).unwrap(), 1);
+        assert_eq!(count_lines(text, Language::C, Which::Marked).unwrap(), 1);
         let rust = "// port: begin\nfn a() {}\n// port: end\nfn b() {}\n";
-        assert_eq!(count_lines(rust, Language::Rust, true).unwrap(), 1);
+        assert_eq!(count_lines(rust, Language::Rust, Which::Marked).unwrap(), 1);
         for wrong in [
             "int a;\n",
             "/* port: begin */\nint b;\n",
             "/* port: end */\n",
             "/* port: begin */\n/* port: begin */\n/* port: end */\n",
         ] {
-            assert!(count_lines(wrong, Language::C, true).is_err(), "{wrong}");
+            assert!(
+                count_lines(wrong, Language::C, Which::Marked).is_err(),
+                "{wrong}"
+            );
         }
+    }
+
+    #[test]
+    fn lines_that_name_kymo_count_beside_marked_parts() {
+        let text = "int a;\n  kymo_irq(1); /* kymo */\n/* kymo */\nenum KYMO_X x;\n";
+        let marked = "/* port: begin */\nint b;\n/* port: end */\n";
+        let count = |text: &str| count_lines(text, Language::C, Which::Named).unwrap();
+        assert_eq!(count(text), 2);
+        assert_eq!(count(&[text, marked].concat()), 3);
     }
 
     #[test]

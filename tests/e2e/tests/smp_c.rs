@@ -7,6 +7,8 @@ use std::path::Path;
 use kymo_ctf::{Item, Trace};
 use kymo_e2e::{babeltrace, built, kymo, patience, recording, run, scratch};
 
+use crate::ten_steps::blocks_are_code_of;
+
 /// The kernel's words for what it counts, and the events that are recorded there.
 const COUNTED: [(&str, &str); 5] = [
     ("switches", "sched_switch"),
@@ -116,6 +118,14 @@ fn every_hart_has_recorded_what_it_counted() {
     let working: Vec<&str> = text.lines().filter(working).collect();
     assert!(!working.is_empty(), "{text}");
     assert!(working.iter().all(|line| depth(line) == 1), "{text}");
+}
+
+#[test]
+fn every_block_of_the_page_is_code_of_the_kernel() {
+    let files = ["port.c", "thread.c", "trap.c", "program.c"];
+    let files = files.map(|file| format!("kernels/smp-c/{file}"));
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    blocks_are_code_of("c-cpus.md", 14, &files);
 }
 
 /// All harts at once, as they are on a real machine.

@@ -10,13 +10,15 @@ use kymo_ctf::{Item, Trace};
 use kymo_e2e::{babeltrace, built, kymo, run};
 use serde_json::Value as Json;
 
+const PAGE: &str = "ten-steps.md";
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The blocks of the guide in this language.
-fn blocks(language: &str) -> Vec<String> {
-    let text = fs::read_to_string(root().join("docs/src/ten-steps.md")).unwrap();
+/// The blocks of a page of the book in this language.
+pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
+    let text = fs::read_to_string(root().join("docs/src").join(page)).unwrap();
     let begin = format!("```{language}\n");
     let blocks = text.split(&*begin).skip(1);
     blocks
@@ -28,16 +30,25 @@ fn words(code: &str) -> String {
     code.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-#[test]
-fn every_block_is_code_of_the_skeleton() {
-    let kernel = fs::read_to_string(root().join("ports/skeleton-c/kernel.c")).unwrap();
-    let kernel = words(&kernel);
-    let blocks = blocks("c");
-    assert!(blocks.len() >= 14, "{} blocks", blocks.len());
+/// Each of at least so many blocks of the page in C must be code of these files.
+pub(crate) fn blocks_are_code_of(page: &str, least: usize, files: &[&str]) {
+    let code = files.iter().map(|file| {
+        let code = fs::read_to_string(root().join(file)).unwrap();
+        words(&code)
+    });
+    let code: Vec<String> = code.collect();
+    let blocks = blocks(page, "c");
+    assert!(blocks.len() >= least, "{} blocks", blocks.len());
     for block in blocks {
         let line = block.lines().next().unwrap();
-        assert!(kernel.contains(&words(&block)), "not in kernel.c: {line}");
+        let is_there = code.iter().any(|code| code.contains(&words(&block)));
+        assert!(is_there, "{page}: in none of the files: {line}");
     }
+}
+
+#[test]
+fn every_block_is_code_of_the_skeleton() {
+    blocks_are_code_of(PAGE, 14, &["ports/skeleton-c/kernel.c"]);
 }
 
 /// Runs a command of the guide in the repository, and looks for the lines that the guide shows.
@@ -60,7 +71,7 @@ fn run_line(line: &str, shown: &[&str]) {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn the_commands_lead_to_a_flame_graph() {
-    let blocks = blocks("console");
+    let blocks = blocks(PAGE, "console");
     assert!(blocks.len() >= 9, "{} blocks", blocks.len());
     let folder = root().join("target/skeleton-c.trace");
     if folder.exists() {

@@ -181,7 +181,7 @@ fn count_lines(text: &str, language: Language, which: Which) -> Result<usize> {
             "port: end" if has_marks && inside => inside = false,
             "port: begin" | "port: end" => bail!("line {number}: a mark without its other one"),
             _ if code.trim().is_empty() => {}
-            _ if !inside && !(which == Which::Named && names_kymo(code)) => {}
+            _ if !(inside || which == Which::Named && names_kymo(code)) => {}
             _ if line.chars().count() > COLUMNS => {
                 bail!("line {number} is longer than {COLUMNS} columns")
             }

@@ -62,6 +62,7 @@ void start(void) {
     char name[16];
     KYMO_OWN(config, my_events);
     kymo_start(KYMO_TRACE, &config);
+    kymo_start_as("kymo=rolling", &config, NULL);
     kymo_sched_switch(1, 2, KYMO_THREAD_STATE_RUNNABLE, KYMO_SWITCH_REASON_EXPIRED, 0);
     kymo_sched_switch_masked(1, 2, KYMO_THREAD_STATE_RUNNABLE, KYMO_SWITCH_REASON_EXPIRED, 0);
     kymo_thread_name(1, "one", KYMO_TO_NUL);

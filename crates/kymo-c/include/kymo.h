@@ -318,8 +318,16 @@ struct kymo_perf_options {
  * session as it is: the configuration is that of the first mode, except for KYMO_SAMPLE's period and
  * depth. KYMO_SAMPLE is refused (KYMO_EINVAL) where the first mode's configuration has no `sampler`
  * or no `samples_packets`. Returns the number of channels, from 0 on; each is a file of the trace. */
-#define kymo_start kymo_start_for_header_7602450c /* A library for another one does not link. */
+#define kymo_start kymo_start_for_header_273e90aa /* A library for another one does not link. */
 int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
+
+/* Starts what the word `kymo=` of a command line asks for, which `kymo record` writes there:
+ * "kymo=rolling,events=sched_*:irq_*", "kymo=mode=trace:sample,period_ns=100000"; without the word,
+ * KYMO_TRACE. `config` is the kernel's own choice, which the word may change; for samples it has a
+ * `sampler`. Returns the number of channels, or 0 where the word says `off`. A part that cannot be
+ * used is refused (KYMO_EINVAL), and *wrong is where it begins in `line`; else it is NULL. `wrong` may
+ * be NULL. Callers of events, counts, and samples by anything but the timer are KYMO_EOPNOTSUPP. */
+int32_t kymo_start_as(const char *line, const struct kymo_config *config, const char **wrong);
 
 /* Copies what is new in a channel to `buffer`: one packet of its file, or a part of the metadata.
  * Returns its bytes, 0 where there is nothing new. `buffer` is aligned to 4 bytes, and has
@@ -395,6 +403,11 @@ int32_t kymo_perf_options(struct kymo_perf_options *options, int count, const ch
 
 KYMO_INLINE int32_t kymo_start(uint32_t mode, const struct kymo_config *config) {
     (void)mode, (void)config;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_start_as(
+        const char *line, const struct kymo_config *config, const char **wrong) {
+    (void)line, (void)config, (void)wrong;
     return -KYMO_EOPNOTSUPP;
 }
 KYMO_INLINE int32_t kymo_read(uint32_t mode, uint32_t channel, void *buffer, size_t size) {

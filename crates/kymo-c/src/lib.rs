@@ -9,7 +9,8 @@
 //!
 //! # Invariants
 //! - Nothing here formats, allocates or asks for a C library. A panic would stop the CPU; none is
-//!   linked into a kernel for RV32.
+//!   linked into a kernel for RV32, but for one of Rust's search in texts with `kymo_start_as`, which
+//!   cannot happen.
 //! - Interrupts are masked while a record is written: [`port::Port`] reserves with `Masked` on
 //!   every processor.
 //! - What C passes is checked where it is not on a hot path; where it is, the header calls.
@@ -25,6 +26,7 @@
 
 pub use kymo_c_record::{port, record};
 
+pub mod boot;
 pub mod error;
 pub mod own;
 pub mod perf;

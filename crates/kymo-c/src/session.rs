@@ -36,7 +36,7 @@ pub const ROLLING: u32 = flags::ROLLING;
 pub const HOST_READS: u32 = 2;
 
 /// `struct kymo_config`.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct CConfig {
     /// Of [`ROLLING`] and [`HOST_READS`].
@@ -90,7 +90,7 @@ type Call = extern "C" fn();
 pub struct Events {
     /// Ids of the vocabulary; `None` for all.
     only: Option<&'static [u16]>,
-    own: &'static [OwnEvent],
+    pub(crate) own: &'static [OwnEvent],
     packet_size: u32,
     dump_state: Option<Call>,
     synchronize: Option<Call>,
@@ -108,6 +108,11 @@ impl Events {
     fn has(&self, id: u16) -> bool {
         let asked = self.only.is_none_or(|only| only.contains(&id));
         asked || LIBRARYS.contains(&id.into())
+    }
+
+    /// The names of the events, which [`own::check`] has found well-formed, each with its channel.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&str, ChannelKind)> {
+        self.declared().map(|event| (event.name, event.channel))
     }
 }
 
@@ -263,7 +268,7 @@ impl Ground for Kernel {
 }
 
 /// What a call gives: a number of channels or bytes, or the error.
-fn answer(result: Result<usize, Refusal>) -> i32 {
+pub(crate) fn answer(result: Result<usize, Refusal>) -> i32 {
     match result {
         Ok(number) => i32::try_from(number).unwrap_or(i32::MAX),
         Err(refusal) => refusal.code(),
@@ -289,7 +294,7 @@ pub unsafe extern "C" fn kymo_start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.
     answer(match unsafe { config.as_ref() } {
         // SAFETY: as above.
-        Some(config) if config.is_aligned() => unsafe { start(mode, config) },
+        Some(config) if config.is_aligned() => unsafe { start(mode, config, |_| true) },
         _ => Err(Refusal::Fault),
     })
 }
@@ -301,7 +306,9 @@ impl CConfig {
 
     /// # Safety
     /// See [`kymo_start`].
-    unsafe fn events(&self) -> Result<Events, Refusal> {
+    // Inlined for the sake of kernels that call `kymo_start` alone, as the next ones are.
+    #[inline(always)]
+    pub(crate) unsafe fn events(&self) -> Result<Events, Refusal> {
         // SAFETY: the caller's promise.
         let (only, own) = unsafe {
             (
@@ -323,6 +330,7 @@ impl CConfig {
         })
     }
 
+    #[inline(always)]
     fn packet_size(&self) -> u32 {
         match (self.packet_size, self.samples_packets) {
             (0, 0) => 1024,
@@ -332,6 +340,7 @@ impl CConfig {
         }
     }
 
+    #[inline(always)]
     fn cpus(&self) -> u32 {
         if self.cpus == 0 {
             kymo_memory_cpus
@@ -341,7 +350,8 @@ impl CConfig {
     }
 
     /// The ring's configuration; `packets` may still be 0.
-    fn to_ring(&self) -> Config {
+    #[inline(always)]
+    pub(crate) fn ring(&self) -> Config {
         let consumer = if self.flags & HOST_READS != 0 {
             Consumer::Host
         } else {
@@ -390,9 +400,16 @@ impl CConfig {
     }
 }
 
+/// Starts a mode, with its events on of which `is_on` says so.
+///
 /// # Safety
 /// See [`kymo_start`].
-unsafe fn start(mode: u32, config: &CConfig) -> Result<usize, Refusal> {
+#[inline(always)]
+pub(crate) unsafe fn start(
+    mode: u32,
+    config: &CConfig,
+    is_on: impl Fn(&str) -> bool + Copy,
+) -> Result<usize, Refusal> {
     if mode as usize >= Mode::ALL.len() {
         return Err(Refusal::UnknownMode);
     }
@@ -409,13 +426,13 @@ unsafe fn start(mode: u32, config: &CConfig) -> Result<usize, Refusal> {
     if mode == Mode::Sample as u32 && config.sampler.is_null() {
         return Err(Refusal::Invalid);
     }
-    let ring = config.to_ring();
+    let ring = config.ring();
     if ring.cpus > 1 && config.synchronize.is_none() {
         return Err(Refusal::Synchronize);
     }
     let ask = |packets| {
         let (ring, flags) = (Config { packets, ..ring }, config.flags & ROLLING);
-        let started = SESSIONS.start_over(mode, flags, Some(&ring), events, |_| true);
+        let started = SESSIONS.start_over(mode, flags, Some(&ring), events, is_on);
         started.map(|started| started.channels as usize)
     };
     let started = if ring.packets > 0 {

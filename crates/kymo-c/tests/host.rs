@@ -347,6 +347,11 @@ fn what_is_left_is_told_taken_up_and_guarded() {
 }
 
 #[test]
+fn the_word_of_a_command_line_says_what_is_recorded() {
+    check("boot");
+}
+
+#[test]
 fn events_and_names_are_counted_and_cut_exactly() {
     check("counts");
 }

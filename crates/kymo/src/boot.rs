@@ -256,20 +256,24 @@ impl<'a> Options<'a> {
     /// The first name that fits no event of the vocabulary, or none that can do what is asked: a
     /// kernel refuses it rather than record less than was asked for.
     pub fn stray(&self, vocabulary: &Vocabulary) -> Option<&'a str> {
+        self.stray_among(|pattern, kinds| {
+            let mut events = vocabulary.events().iter();
+            events.any(|event| kinds.contains(&event.channel) && name_fits(pattern, event.name))
+        })
+    }
+
+    /// [`stray`](Self::stray) among other events: `has` says whether the pattern fits one of these
+    /// channels.
+    pub fn stray_among(&self, has: impl Fn(&str, &[ChannelKind]) -> bool) -> Option<&'a str> {
         // Names of things have no callers and carry no counts.
         let asked = [
             (self.events, &ChannelKind::ALL[..]),
             (self.stacks, &[ChannelKind::Events]),
             (self.counters_on, &[ChannelKind::Events]),
         ];
-        asked.into_iter().find_map(|(names, kinds)| {
-            let is_stray = |pattern: &&str| {
-                let events = vocabulary.events().iter();
-                let mut events = events.filter(|event| kinds.contains(&event.channel));
-                !events.any(|event| name_fits(pattern, event.name))
-            };
-            names?.split(':').find(is_stray)
-        })
+        asked
+            .into_iter()
+            .find_map(|(names, kinds)| names?.split(':').find(|pattern| !has(pattern, kinds)))
     }
 
     /// Whether an event of this name is to be on.

@@ -174,7 +174,7 @@ macro_rules! vocabulary {
 }
 
 /// Whether `pattern` is the name, or ends with `*` and the name begins with the rest.
-pub(crate) fn name_fits(pattern: &str, name: &str) -> bool {
+pub fn name_fits(pattern: &str, name: &str) -> bool {
     pattern
         .strip_suffix('*')
         .map_or(pattern == name, |start| name.starts_with(start))

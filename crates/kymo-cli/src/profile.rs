@@ -15,9 +15,6 @@ use crate::select::{Select, Verdict};
 use crate::summary::{count, thousands};
 use crate::{input, missed, select};
 
-/// Most kinds of events that a message names.
-const MOST_KINDS: usize = 8;
-
 /// What to profile.
 #[derive(Clone, Copy, Debug)]
 pub enum What {
@@ -101,7 +98,7 @@ fn samples(
         Chosen::Unclear if events.is_none() => return Err(Usage(mixed(kinds)).into()),
         _ => return Ok(finished(collected)),
     };
-    let (name, others) = (Arc::clone(&chosen.name), left_out(kinds, &chosen.name));
+    let (name, others) = (Arc::clone(&chosen.name), Kind::others(kinds, &chosen.name));
     let events = Events::called(&name, trace);
     let collected = collect(trace, options, files, selection, Some(&events), damage)?;
     message!("kymo: shown is {name}; --event shows others: {others}.");
@@ -117,21 +114,8 @@ fn mixed(kinds: &[Kind]) -> String {
     format!(
         "the trace has call chains of several events, which count different things: {}; choose one \
          with --event, or several to add them",
-        left_out(kinds, "")
+        Kind::others(kinds, "")
     )
-}
-
-/// All kinds but that of this name: `cycles (3), page-faults (5)`.
-fn left_out(kinds: &[Kind], name: &str) -> String {
-    let others = kinds.iter().filter(|kind| *kind.name != *name);
-    let mut shown: Vec<String> = others
-        .map(|kind| format!("{} ({})", kind.name, thousands(kind.kept)))
-        .collect();
-    if shown.len() > MOST_KINDS {
-        shown.truncate(MOST_KINDS);
-        shown.push("...".to_owned());
-    }
-    shown.join(", ")
 }
 
 /// Collects the samples of a selection, or those of some events only.

@@ -194,7 +194,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 /// Reads a file that the command line names.
-fn read_given(file: &ElfFile) -> Result<Vec<u8>, Error> {
+pub(crate) fn read_given(file: &ElfFile) -> Result<Vec<u8>, Error> {
     fs::read(&file.path).map_err(unreadable(&file.path, "an ELF file"))
 }
 

@@ -5,8 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use kymo_symbols::Image;
 
 use crate::Error;
+use crate::read::read_given;
 
 /// The options of verbs that need symbols.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -83,6 +85,24 @@ impl Symbols {
         }
         for directory in &self.images {
             fs::read_dir(directory).map_err(unreadable(directory, "a directory of programs"))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses what [`check_files`](Self::check_files) does, and files that are no ELF files: for a
+    /// command that looks for functions only later, or perhaps never.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] and [`Error::Image`].
+    pub fn check_images(&self) -> Result<(), Error> {
+        self.check_files()?;
+        let images = self.image.iter().map(|(_, file)| file);
+        for file in self.kernel.iter().chain(images) {
+            let bytes = read_given(file)?;
+            Image::parse(&bytes).map_err(|source| Error::Image {
+                path: file.path.clone(),
+                source,
+            })?;
         }
         Ok(())
     }

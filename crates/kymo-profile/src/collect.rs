@@ -7,12 +7,16 @@ use kymo::event::{Enumeration, Event};
 use kymo::vocabulary::{ChainEnd, CpuMode, Sampling, SamplingDriver};
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem};
 use kymo_machine::{CallChain, ChainOf, ChainPart, Machine, Period, ThreadId, channel_of};
+use kymo_text::thousands;
 
 use crate::counts::Counts;
 use crate::profile::Mode;
 use crate::stacks::{Stacks, Unwind};
 use crate::symbolize::Chains;
 use crate::tally::{Counted, Counter, Key, NONE};
+
+/// Most kinds of events that a text names.
+const MOST_KINDS: usize = 8;
 
 /// Which part of the machine to profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,6 +108,19 @@ impl Kind {
             false => only(|kind| kind.unit.is_some()),
         };
         chosen.map_or(Chosen::Unclear, Chosen::Only)
+    }
+
+    /// The kinds but that of this name, with how many of each there are: `cycles (3), page-faults
+    /// (5)`. Of many, the first.
+    pub fn others(kinds: &[Kind], name: &str) -> String {
+        let others = kinds.iter().filter(|kind| *kind.name != *name);
+        let shown = others.map(|kind| format!("{} ({})", kind.name, thousands(kind.kept)));
+        let mut shown: Vec<String> = shown.collect();
+        if shown.len() > MOST_KINDS {
+            shown.truncate(MOST_KINDS);
+            shown.push("...".to_owned());
+        }
+        shown.join(", ")
     }
 }
 

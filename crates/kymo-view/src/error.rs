@@ -20,6 +20,9 @@ pub enum Error {
     /// What the page shows cannot be put into a file.
     #[error("the page cannot be made: {0}")]
     Pack(io::Error),
+    /// A file with the code of the traced machine cannot be used. Already a sentence.
+    #[error("{0}")]
+    Code(String),
     /// Nothing can be shown.
     #[error("there is no event in this time")]
     Nothing,

@@ -21,9 +21,9 @@ impl CodeFiles {
     /// That of the trace in this directory.
     ///
     /// # Errors
-    /// If a file that the command line names cannot be read.
+    /// If a file that the command line names cannot be read, or is no ELF file.
     pub fn of(symbols: &Symbols, directory: &Path, trace: &Trace) -> anyhow::Result<CodeFiles> {
-        symbols.check_files()?;
+        symbols.check_images()?;
         Ok(CodeFiles {
             symbols: symbols.clone(),
             directory: directory.to_owned(),

@@ -263,6 +263,9 @@ fn a_page_is_one_file_that_asks_nobody() {
 
     std::fs::remove_file(&file).unwrap();
     let inside = trace.join("page.html");
+    let no_code = index.join("kernel.elf");
+    std::fs::write(&no_code, "no code").unwrap();
+    let no_code = no_code.to_str().unwrap();
     for (refused, code, why) in [
         (&[name, "--from", "1h"][..], 2, "expected a time"),
         (&[name, "--from", "9999"], 2, "no event is between"),
@@ -273,11 +276,16 @@ fn a_page_is_one_file_that_asks_nobody() {
         ),
         (&[name, "--port", "80"], 2, "cannot be used with"),
         (&[inside.to_str().unwrap()], 2, "inside the input trace"),
+        (&[name, "--kernel", no_code], 3, "cannot read"),
     ] {
         let output = page(refused);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{refused:?}: {said}");
         assert!(said.contains(why), "{refused:?}: {said}");
+        assert!(
+            code == 2 || said.lines().count() == 1,
+            "{refused:?}: {said}"
+        );
         assert!(!file.exists() && !inside.exists(), "{refused:?}");
     }
     std::fs::remove_dir_all(&index).unwrap();

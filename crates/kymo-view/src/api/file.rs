@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use kymo_index::{Content, Index, RowId, Run, Values};
 use serde::Serialize;
 
-use super::flame::Flame;
+use super::flame::{Flame, NO_CODE};
 use super::worst::Reported;
 use super::{COLUMNS, Seen, Shown};
 use crate::{Error, page};
@@ -37,8 +37,9 @@ pub struct File {
 struct Head<'v> {
     trace: Shown<'v>,
     report: Reported,
-    /// `None` if its samples cannot be read.
     flame: Option<Flame>,
+    /// Why there is no flame graph, if there is none.
+    no_flame: Option<String>,
     is_exact: bool,
     rows: Vec<Stored>,
 }
@@ -56,8 +57,8 @@ impl Seen {
     /// the first or the last event.
     ///
     /// # Errors
-    /// [`Error::Index`] if the index cannot be read, and [`Error::Nothing`] if there is no event in
-    /// this time.
+    /// [`Error::Index`] if the index cannot be read, [`Error::Nothing`] if there is no event in this
+    /// time, and [`Error::Code`] if a file of code cannot be used.
     pub(crate) fn file(&self, from: Option<i128>, to: Option<i128>) -> Result<File, Error> {
         let index = &*self.index;
         let span = index.span();
@@ -74,11 +75,13 @@ impl Seen {
             return Err(Error::Nothing);
         }
         let events = report.events;
+        let (flame, no_flame) = self.flame_or_why(&time)?;
         let (rows, is_exact) = self.entries(index, &time)?;
         let head = Head {
             trace: self.shown_of(index, &time, events),
             report: Reported::of(report, begin),
-            flame: self.flame_of(|| Ok(self.all_of(&time)), None, None).ok(),
+            flame,
+            no_flame,
             is_exact,
             rows: rows.iter().map(stored).collect(),
         };
@@ -88,6 +91,15 @@ impl Seen {
             events,
             is_exact,
         })
+    }
+
+    /// The flame graph of a stretch of time, or why there is none.
+    fn flame_or_why(&self, time: &Range<u64>) -> Result<(Option<Flame>, Option<String>), Error> {
+        match self.flame_of(|| Ok(self.all_of(time)), None, None) {
+            Ok(flame) => Ok((Some(flame), None)),
+            Err((NO_CODE, sentence)) => Err(Error::Code(sentence)),
+            Err((_, sentence)) => Ok((None, Some(sentence))),
+        }
     }
 
     /// What all rows have from the begin to the end of a stretch of time, both included, and
@@ -278,18 +290,29 @@ mod tests {
     use kymo::vocabulary::{Irq, IrqEnter, IrqExit, SwitchReason, ThreadState};
     use kymo_ctf::Trace;
     use kymo_index::Options;
+    use kymo_made::perf::{Perf, Sampled, USER};
     use kymo_made::{Made, US};
+    use kymo_profile::{Chains, Profile, Unwind};
+    use std::path::Path;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+    use super::super::{NoSymbols, Symbols};
     use super::*;
     use crate::View;
 
     /// Threads that take turns of different lengths, and interrupts, down to one of 0 ns.
     fn seen(made: &mut Made, chunk_events: u64) -> Seen {
-        let trace = Trace::open(made.finish()).unwrap();
+        opened(made.finish(), chunk_events, Box::new(NoSymbols))
+    }
+
+    fn opened(trace: &Path, chunk_events: u64, symbols: Box<dyn Symbols>) -> Seen {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Relaxed);
+        let trace = Trace::open(trace).unwrap();
         let map = trace.map();
         let view = View::new("made");
-        view.open(trace, map);
-        let name = format!("kymo-view-file-{}-{chunk_events}", std::process::id());
+        view.open_with(trace, map, symbols);
+        let name = format!("kymo-view-file-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         view.read(&path, Options { chunk_events }).unwrap();
         std::fs::remove_file(path).unwrap();
@@ -347,6 +370,64 @@ mod tests {
                 assert_eq!(few, whole, "row {row}");
             }
         }
+    }
+
+    /// Two samples of one event of perf, one of the other.
+    fn sampled(name: &str, events: [&str; 2]) -> Perf {
+        let mut made = Perf::new(name);
+        let events = events.map(|event| made.sampled(event));
+        for (event, time, ip) in [(0, 1, 0x1000), (0, 2, 0x1000), (1, 3, 0x2000)] {
+            let chain = &[USER, ip];
+            let of = Sampled {
+                tid: 42,
+                pid: 42,
+                ip,
+                period: 5,
+                chain,
+            };
+            made.sample(events[event], time, of);
+        }
+        made
+    }
+
+    /// Whose files cannot be used.
+    #[derive(Debug)]
+    struct Broken;
+
+    impl Symbols for Broken {
+        fn unwind(&self) -> Option<Box<Unwind<'_>>> {
+            None
+        }
+        fn symbolize(&self, _: &Trace, _: Chains) -> Result<(Profile, Vec<String>), String> {
+            Err("That is no code.".to_owned())
+        }
+        fn account(&self, _: &Profile) -> String {
+            String::new()
+        }
+    }
+
+    /// A file without a flame graph says why. Samples of other events are left out, and counted. A
+    /// file is not made if there would be one, but for a file of code that cannot be used.
+    #[test]
+    fn a_file_says_why_it_has_no_flame_graph() {
+        let of = |made: &Perf, symbols: Box<dyn Symbols>| {
+            let seen = opened(made.finish(), 1 << 16, symbols);
+            seen.flame_or_why(&seen.index.span())
+        };
+        let made = sampled("view-kinds", ["cycles", "page-faults"]);
+        let (flame, why) = of(&made, Box::new(NoSymbols)).unwrap();
+        let left = "Shown is cycles; samples of other events are left out: page-faults (1).";
+        assert_eq!(flame.unwrap().account[1], left);
+        assert_eq!(why, None);
+        let failed = of(&made, Box::new(Broken)).map(|_| ()).unwrap_err();
+        assert_eq!(failed.to_string(), "That is no code.");
+        let made = sampled("view-mixed", ["instructions", "page-faults"]);
+        let (flame, why) = of(&made, Box::new(NoSymbols)).unwrap();
+        let why = why.unwrap();
+        assert!(
+            flame.is_none() && why.contains("count different things"),
+            "{why}"
+        );
     }
 
     fn window(seen: &Seen, time: &Range<u64>) -> kymo_index::Window {

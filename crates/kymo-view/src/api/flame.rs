@@ -19,6 +19,10 @@ const MOST: usize = 2_000;
 const LEAST: f64 = 0.0002;
 /// Most threads that are listed.
 const MOST_THREADS: usize = 200;
+/// What a request may say.
+const WORDS: [&str; 5] = ["from", "to", "where", "cpu", "thread"];
+/// The status if a file of code cannot be used.
+pub(super) const NO_CODE: u16 = 500;
 /// Category of the samples in the timeline.
 const CATEGORY: &str = "sample";
 
@@ -49,7 +53,7 @@ pub(super) struct Flame {
     total: u64,
     unit: &'static str,
     /// What is and is not among them: sentences.
-    account: Vec<String>,
+    pub(super) account: Vec<String>,
     /// Each function before those that it calls. The first one stands for everything.
     tree: Vec<Function>,
     /// Functions that are left out of the tree, with all that they call, and their weight: they are
@@ -65,6 +69,10 @@ pub(super) struct Flame {
 impl Seen {
     /// The tree of the functions in a stretch of time, of one CPU or thread or of all.
     pub(super) fn flame(&self, query: &HashMap<&str, &str>) -> Result<String, Refused> {
+        if let Some(word) = query.keys().find(|word| !WORDS.contains(word)) {
+            let sentence = format!("{word} chooses no samples; cpu and thread do");
+            return Err(refused(&sentence));
+        }
         let time = time(&self.index, query)?;
         let number = |name: &str| {
             let value = query.get(name).map(|value| value.parse::<u64>());
@@ -131,10 +139,15 @@ impl Seen {
             (409, sentence.to_owned())
         })?;
         let mut collector = self.collected(chosen()?, |_| true);
+        let mut others = None;
         match Kind::choose(collector.kinds()) {
             OfKinds::All => {}
             OfKinds::Only(kind) => {
                 let name = Arc::clone(&kind.name);
+                others = Some(format!(
+                    "Shown is {name}; samples of other events are left out: {}.",
+                    Kind::others(collector.kinds(), &name)
+                ));
                 let is_meant = |item: &ItemRef<'_>| match item {
                     ItemRef::Event(event) => event.name() == &*name,
                     _ => true,
@@ -153,8 +166,9 @@ impl Seen {
                 return Err((400, sentence));
             }
         }
-        let profile = self.source.symbols.symbolize(trace, collector.finish());
-        profile.map_err(|sentence| (500, sentence))
+        let found = self.source.symbols.symbolize(trace, collector.finish());
+        let (profile, said) = found.map_err(|sentence| (NO_CODE, sentence))?;
+        Ok((profile, others.into_iter().chain(said).collect()))
     }
 
     fn collected(

@@ -221,7 +221,7 @@ export async function flame(from, to, where, of) {
     throw new Error("This file has the flame graph of all of it only. For that of another stretch, a CPU or a thread, "
       + "open the trace with kymo view.");
   }
-  if (head.flame === null) throw new Error("This file has no samples. Open the trace with kymo view.");
+  if (head.flame === null) throw new Error(`This file has no flame graph. ${head.no_flame} Open the trace with kymo view.`);
   return { ...head.flame, cpus: [], threads: [], more_threads: 0 };
 }
 

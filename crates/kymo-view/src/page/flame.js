@@ -207,6 +207,11 @@ function choice(flame, chosen, choose) {
   option("", "all CPUs and threads");
   for (const [cpu, weight] of flame.cpus) option(`cpu=${cpu}`, `CPU ${cpu}: ${count(weight)}`);
   for (const [tid, label, weight] of flame.threads) option(`thread=${tid}`, `${label}: ${count(weight)}`);
+  // The address may choose what has no samples in this stretch, or too few for the list.
+  if (made.value !== chosen) {
+    const [kind, number] = chosen.split("=");
+    option(chosen, `${kind === "cpu" ? "CPU" : "thread"} ${number}: ${flame.total === 0 ? "no samples" : count(flame.total)}`);
+  }
   made.addEventListener("change", () => choose(made.value));
   return made;
 }
@@ -222,7 +227,7 @@ export function show(panel, title, flame, chosen, choose) {
   const frames = grown(flame);
   /** @type {Node[]} */
   const parts = [element("h2", `${title}: ${count(flame.total)} ${flame.unit}`)];
-  const hasChoice = flame.cpus.length + flame.threads.length > 0;
+  const hasChoice = chosen !== "" || flame.cpus.length + flame.threads.length > 0;
   if (hasChoice) {
     const choices = element("p");
     choices.className = "choices";

@@ -154,6 +154,9 @@ export async function events(from, to, where) {
  */
 export async function flame(from, to, where, of) {
   const [kind, number] = of.split("=");
+  if (of !== "" && kind !== "cpu" && kind !== "thread") {
+    throw new Error(`The address asks for the samples of ${of}. Choose all of them, those of a CPU (cpu=0) or of a thread (thread=5).`);
+  }
   return (await ask("flame", { from, to, where, ...(of === "" ? {} : { [kind]: number }) })).json();
 }
 

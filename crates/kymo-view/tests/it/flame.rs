@@ -142,6 +142,7 @@ fn what_has_no_samples_says_so() {
         "flame",
         "flame?from=0&to=1&cpu=x",
         "flame?from=0&to=1&thread=-1",
+        "flame?from=0&to=1&tid=5",
     ] {
         let (head, body) = site.get(&format!("api/{wrong}"));
         assert_eq!(status(&head), 400, "{wrong}: {head}");

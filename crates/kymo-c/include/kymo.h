@@ -237,6 +237,31 @@ enum kymo_call {
     KYMO_CALL_SNAPSHOT = 5
 };
 
+/* ---- On the target: what was recorded, read by the kernel itself ---- */
+
+/* Words of a record's fields that are given. */
+#define KYMO_RECORD_WORDS 32u
+
+/* A record, as kymo_get gives it. */
+struct kymo_record {
+    uint64_t time;    /* ticks of kymo_port_frequency */
+    uint32_t cpu;     /* which recorded it */
+    uint32_t tid;     /* the thread that ran, or KYMO_TID_UNKNOWN where the CPU's switches do not
+                       * tell */
+    uint32_t id;      /* the event: its KYMO_ID_..., or the id of one of the kernel's own */
+    uint32_t size;    /* bytes of its fields */
+    const char *name; /* of the event: name_size bytes, and no NUL; it stays */
+    size_t name_size;
+    /* The fields in their order, each at a multiple of its size or of 4, a text as a word with its
+     * length and its bytes. Those behind KYMO_RECORD_WORDS words are left out. */
+    uint32_t words[KYMO_RECORD_WORDS];
+};
+
+/* Takes the next `size` bytes of a text, which has no NUL: for a console. Returns 0, or a negative
+ * number, which ends the call and is what that returns. It records nothing that it would then have
+ * to print itself. */
+typedef int32_t (*kymo_write)(void *context, const char *text, size_t size);
+
 /* ---- Samples ---- */
 
 /* The room that samples take for callers: KYMO_SAMPLER(name, cpus) stands once, in one C file, at
@@ -318,7 +343,7 @@ struct kymo_perf_options {
  * session as it is: the configuration is that of the first mode, except for KYMO_SAMPLE's period and
  * depth. KYMO_SAMPLE is refused (KYMO_EINVAL) where the first mode's configuration has no `sampler`
  * or no `samples_packets`. Returns the number of channels, from 0 on; each is a file of the trace. */
-#define kymo_start kymo_start_for_header_273e90aa /* A library for another one does not link. */
+#define kymo_start kymo_start_for_header_b46efbfa /* A library for another one does not link. */
 int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
 
 /* Starts what the word `kymo=` of a command line asks for, which `kymo record` writes there:
@@ -380,6 +405,45 @@ uint64_t kymo_sample_period(void);
 /* Ticks until the next sample of this CPU: the period, give or take a quarter, so that samples do
  * not keep step with a loop. */
 uint64_t kymo_sample_next(void);
+
+/* The calls below read the rings where they are, while recording goes on, with constant memory
+ * however many CPUs there are: to find the next record they look through the packets again. That is
+ * slow, and a console is slower. They wait for no lock and mask nothing; two of them, or kymo_read,
+ * do not disturb each other. They show the session that runs, or the last one, up to its
+ * replacement by the next kymo_start. Nobody is asked for permission. */
+
+/* Prints the newest `last_n` records of all CPUs, oldest first and never more, behind a line with
+ * the counts. Records that come in meanwhile are not printed.
+ *
+ *     kymo: 3 retained, 0 overwritten, 0 discarded
+ *         0.0120000 cpu0 [0] sched_switch prev_tid=0 next_tid=5 (worker) prev_state=Runnable ...
+ *         0.0120110 cpu0 [5 worker] lock_acquired lock=0x80002000 (bus) kind=Mutex contended=false
+ *
+ * Times are in seconds of the clock. In brackets is the thread that ran, by the CPU's switches; it
+ * is left out where they do not tell. Names are the newest that were recorded. Further lines say
+ * where records are missing. After kymo_reopen the kernel's own events have their ids instead of
+ * their names. Returns 0, or what `write` returned. */
+int32_t kymo_dump(kymo_write write, void *context, size_t last_n);
+
+/* kymo_dump of each CPU's newest `last_n` records, CPU after CPU: a busy one does not hide the
+ * others. */
+int32_t kymo_dump_per_cpu(kymo_write write, void *context, size_t last_n);
+
+/* kymo_dump_per_cpu for the handler of a panic, with interrupts masked: a record that this CPU was
+ * writing is left out, and does not hide those before it. It may be called wherever the panic was,
+ * inside a call of this library too. */
+int32_t kymo_dump_on_panic(kymo_write write, void *context, size_t last_n);
+
+/* Gives record number `index`, 0 being the oldest that is there. `text` gets the record as a line of
+ * kymo_dump has it behind the time and the CPU, with a NUL, or as much of it as `size` bytes hold;
+ * it may be NULL with size 0. Returns the length that all of the text has without the NUL (0 without
+ * `text`), or -KYMO_EINVAL behind the newest record. It looks through the rings as often as `index`
+ * says. In a ring that overwrites, numbers change while events are recorded. */
+int32_t kymo_get(size_t index, struct kymo_record *record, char *text, size_t size);
+
+/* From here on, the calls above show nothing of what was recorded until now. The rings, and all
+ * other readers, keep it; kymo_counts counts it. */
+void kymo_clear(void);
 
 /* Bytes of memory that the last kymo_start needed which returned -KYMO_ENOMEM. */
 size_t kymo_memory_needed(void);
@@ -450,6 +514,23 @@ KYMO_INLINE bool kymo_sample(const struct kymo_sample *sample) {
 }
 KYMO_INLINE uint64_t kymo_sample_period(void) { return 0; }
 KYMO_INLINE uint64_t kymo_sample_next(void) { return UINT64_MAX; }
+KYMO_INLINE int32_t kymo_dump(kymo_write write, void *context, size_t last_n) {
+    (void)write, (void)context, (void)last_n;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_dump_per_cpu(kymo_write write, void *context, size_t last_n) {
+    (void)write, (void)context, (void)last_n;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_dump_on_panic(kymo_write write, void *context, size_t last_n) {
+    (void)write, (void)context, (void)last_n;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_get(size_t index, struct kymo_record *record, char *text, size_t size) {
+    (void)index, (void)record, (void)text, (void)size;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE void kymo_clear(void) {}
 KYMO_INLINE size_t kymo_memory_needed(void) { return 0; }
 KYMO_INLINE int32_t kymo_perf_record(const struct kymo_perf *perf, const struct kymo_config *config,
                                      const struct kymo_perf_options *options) {

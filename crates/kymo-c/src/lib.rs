@@ -8,9 +8,9 @@
 //! `KYMO_BLESS=1 cargo test -p kymo-c --test header`.
 //!
 //! # Invariants
-//! - Nothing here formats, allocates or asks for a C library. A panic would stop the CPU; none is
-//!   linked into a kernel for RV32, but for one of Rust's search in texts with `kymo_start_as`, which
-//!   cannot happen.
+//! - Nothing here formats by the standard library, allocates or asks for a C library. A panic would
+//!   stop the CPU; none is linked into a kernel for RV32, but for one of Rust's search in texts with
+//!   `kymo_start_as`, which cannot happen.
 //! - Interrupts are masked while a record is written: [`port::Port`] reserves with `Masked` on
 //!   every processor.
 //! - What C passes is checked where it is not on a hot path; where it is, the header calls.
@@ -28,6 +28,8 @@ pub use kymo_c_record::{port, record};
 
 pub mod boot;
 pub mod error;
+pub mod fields;
+pub mod history;
 pub mod own;
 pub mod perf;
 pub mod sample;

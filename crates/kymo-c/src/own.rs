@@ -6,9 +6,11 @@
 use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write};
 
-use kymo::event::{Declared, Shape};
+use kymo::event::{Declared, FieldType, Shape};
+use kymo::history::{KnownEvent, KnownField};
 use kymo::ring::layout::COMPACT_IDS;
-use kymo::{ChannelKind, ctf::tsdl, vocabulary::NAME_BYTES};
+use kymo::text::write_number;
+use kymo::{ChannelKind, vocabulary::NAME_BYTES};
 
 use crate::error::Refusal;
 use crate::vocabulary::VOCABULARY;
@@ -75,7 +77,8 @@ fn write_name(out: &mut impl Write, name: &[u8]) -> fmt::Result {
 /// A field of an event.
 struct Field<'a> {
     name: &'a [u8],
-    /// The type in the metadata.
+    /// The type as the kernel calls it, and in the metadata.
+    own: &'static str,
     ty: &'static str,
     bytes: usize,
 }
@@ -100,14 +103,49 @@ impl<'a> Iterator for Fields<'a> {
         let rest = core::mem::take(&mut self.0);
         Some(split(rest, b';').and_then(|(field, rest)| {
             let (ty, name) = split(field, b' ')?;
-            let &(_, ty, bytes) = TYPES.iter().find(|(own, ..)| own.as_bytes() == ty)?;
+            let &(own, ty, bytes) = TYPES.iter().find(|(own, ..)| own.as_bytes() == ty)?;
             self.0 = rest;
-            is_identifier(name).then_some(Field { name, ty, bytes })
+            is_identifier(name).then_some(Field {
+                name,
+                own,
+                ty,
+                bytes,
+            })
         }))
     }
 }
 
+impl Field<'static> {
+    fn known(&self) -> KnownField {
+        let bits = 8 * self.bytes as u8;
+        let ty = match self.own.as_bytes().first() {
+            Some(b'u') => FieldType::Unsigned { bits, base: 10 },
+            Some(b'x') => FieldType::Unsigned { bits, base: 16 },
+            Some(b'i') => FieldType::Signed { bits },
+            Some(b'f') => FieldType::Enumeration {
+                bits,
+                labels: &[("false", 0), ("true", 1)],
+            },
+            _ => FieldType::Text { max: NAME_BYTES },
+        };
+        // SAFETY: `check` has found that it is ASCII.
+        (unsafe { core::str::from_utf8_unchecked(self.name) }, ty)
+    }
+}
+
 impl OwnEvent {
+    /// What is shown of the event.
+    pub(crate) fn known(&self) -> Option<KnownEvent> {
+        let Declared { name, channel, .. } = self.declared().ok()?;
+        Some(KnownEvent { name, channel })
+    }
+
+    /// What is shown of its field `index`.
+    pub(crate) fn field(&self, index: usize) -> Option<KnownField> {
+        let mut fields = Fields(bytes(self.fields));
+        Some(fields.nth(index)??.known())
+    }
+
     fn name(&self) -> &'static [u8] {
         bytes(self.name)
     }
@@ -165,7 +203,7 @@ impl OwnEvent {
         out.write_str("event {\n\tname = \"")?;
         write_name(out, self.name())?;
         out.write_str("\";\n\tid = ")?;
-        tsdl::write_number(out, self.id.into())?;
+        write_number(out, self.id.into())?;
         out.write_str(";\n\tstream_id = 0;\n\tfields := struct {\n")?;
         for field in self.fields().flatten() {
             out.write_str("\t\t")?;

@@ -4,7 +4,7 @@
 //! The memory ends with the streams of the session's readers; the region has what is before them.
 
 use core::ffi::c_void;
-use core::fmt;
+use core::fmt::{self, Write};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
@@ -15,6 +15,7 @@ use kymo::event::{Declarations, Declared, Event, Vocabulary};
 use kymo::platform::{Exclusive, Platform};
 use kymo::ring::reader::{ChannelReader, View};
 use kymo::ring::source::Outside;
+use kymo::text::{Out, write_number};
 use kymo::vocabulary::{ClockBack, MAX_CALLERS, Sample, Sampling, SamplingDriver, SessionEnd};
 use kymo::{
     ChannelId, ChannelKind, Clock, Config, Consumer, Contexts, Ground, Memory, Mode, Overflow,
@@ -22,6 +23,7 @@ use kymo::{
 };
 
 use crate::error::Refusal;
+use crate::history::OWN;
 use crate::own::{self, OwnEvent};
 use crate::vocabulary::{CLOCK_STEPS, VOCABULARY};
 use kymo_c_record::port::{
@@ -125,36 +127,24 @@ impl Declarations for Events {
     }
 
     fn write_metadata(&self, session: &tsdl::Session, out: &mut impl fmt::Write) -> fmt::Result {
-        self.write(session, &mut |text| out.write_str(text))
-    }
-}
-
-/// Where texts go. Unlike `fmt::Write`, as an object it asks for no code that formats.
-type Put<'a> = &'a mut dyn FnMut(&str) -> fmt::Result;
-
-struct Out<'a>(Put<'a>);
-
-impl fmt::Write for Out<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        (self.0)(text)
+        self.write(session, &mut Out::new(&mut |text| out.write_str(text)))
     }
 }
 
 impl Events {
     /// Writes the metadata; compiled once for all outputs.
     #[inline(never)]
-    fn write(&self, session: &tsdl::Session, put: Put<'_>) -> fmt::Result {
-        let mut out = Out(put);
-        tsdl::write_head(&mut out, session)?;
+    fn write(&self, session: &tsdl::Session, out: &mut Out<'_>) -> fmt::Result {
+        tsdl::write_head(out, session)?;
         let has = |channel| session.samples || channel != ChannelKind::Samples;
         for event in VOCABULARY.iter().filter(|event| self.has(event.id)) {
             if has(event.channel) {
-                (out.0)(event.text)?;
+                out.write_str(event.text)?;
             }
         }
-        own::write(self.own, &mut out)?;
+        own::write(self.own, out)?;
         let mut steps = CLOCK_STEPS.iter().filter(|(channel, _)| has(*channel));
-        steps.try_for_each(|(_, text)| (out.0)(text))
+        steps.try_for_each(|(_, text)| out.write_str(text))
     }
 }
 
@@ -261,6 +251,7 @@ impl Ground for Kernel {
         let sampling = events.sampling.map_or(0, |it| it as usize);
         SAMPLING.store(sampling, Relaxed);
         SAMPLER.store(events.sampler.cast_mut(), Relaxed);
+        OWN.store(events.own);
         PACKET_SIZE.store(events.packet_size, Relaxed);
         BUFFER_WORDS.store(0, Relaxed);
         prepare();
@@ -552,14 +543,13 @@ fn write_name(id: ChannelId, name: &mut [u8]) -> Option<usize> {
             Ok(())
         }
     }
-    use fmt::Write;
     let mut out = Name(name.iter_mut(), 0);
     match id {
         ChannelId::Metadata => out.write_str("metadata"),
         ChannelId::Cpu(cpu, kind) => out
             .write_str(kind.label())
             .and_then(|()| out.write_str("_"))
-            .and_then(|()| tsdl::write_number(&mut out, cpu.into())),
+            .and_then(|()| write_number(&mut out, cpu.into())),
     }
     .ok()?;
     let len = out.1;

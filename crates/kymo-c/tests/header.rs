@@ -1,4 +1,4 @@
-//! `include/kymo.h` and `src/vocabulary.rs` are what the declarations say.
+//! `include/kymo.h`, `src/vocabulary.rs` and `src/fields.rs` are what the declarations say.
 //! `KYMO_BLESS=1 cargo test -p kymo-c --test header` writes them anew.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -28,6 +28,7 @@ fn the_header_is_what_the_declarations_say() {
 #[test]
 fn the_librarys_table_is_what_the_declarations_say() {
     is_made_from_the_declarations("src/vocabulary.rs", &generator::table());
+    is_made_from_the_declarations("src/fields.rs", &generator::fields());
 }
 
 /// The header's macro for the size of the memory is enough for all that it says.

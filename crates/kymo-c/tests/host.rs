@@ -346,6 +346,12 @@ fn what_is_left_is_told_taken_up_and_guarded() {
     check("again");
 }
 
+/// L-03, L-04, L-07 in C: the lines are those of kernels in Rust, with the kernel's own events.
+#[test]
+fn a_kernel_shows_what_it_has_recorded() {
+    assert_eq!(printed("dump", &[]), include_str!("c/dump.txt"));
+}
+
 #[test]
 fn the_word_of_a_command_line_says_what_is_recorded() {
     check("boot");

@@ -103,7 +103,7 @@ pub mod counter;
 pub mod ctf;
 pub mod event;
 mod exclusive;
-mod history;
+pub mod history;
 pub mod perf;
 pub mod platform;
 mod recorder;
@@ -111,6 +111,7 @@ pub mod ring;
 pub mod sample;
 mod session;
 mod sync;
+pub mod text;
 #[cfg(all(test, not(loom)))]
 #[path = "../tests/thread_cpu/mod.rs"]
 mod thread_cpu;

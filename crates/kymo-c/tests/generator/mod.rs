@@ -68,6 +68,8 @@ const IDS: [(&str, &str, &str, &str); 7] = [
     ),
 ];
 
+/// Words of a record's fields that `kymo_get` gives.
+const RECORD_WORDS: usize = 32;
 /// Bytes of declarations of the kernel's own for which the header's macro makes room.
 const OWN_BYTES: usize = 4096;
 /// As many words of their sizes.
@@ -467,6 +469,7 @@ pub fn header() -> String {
         ("@EVENTS_MORE@", more(ChannelKind::Events).to_string()),
         ("@NAMES_MORE@", more(ChannelKind::Names).to_string()),
         ("@NAME_BYTES@", NAME_BYTES.to_string()),
+        ("@RECORD_WORDS@", RECORD_WORDS.to_string()),
         ("@TYPES@", types()),
         ("@ENUMS@", enums()),
         ("@IDS@", ids()),
@@ -557,6 +560,59 @@ pub fn table() -> String {
     .unwrap();
     out
 }
+
+/// The library's table of the events' fields, for those who show records.
+pub fn fields() -> String {
+    let mut out = FIELDS_HEAD.replace("@RECORD_WORDS@", &RECORD_WORDS.to_string());
+    for event in events() {
+        writeln!(out, "    ({}, &[", event.id).unwrap();
+        for field in event.fields {
+            writeln!(
+                out,
+                "        (\"{}\", {}),",
+                field.name,
+                format_of(&field.ty)
+            )
+            .unwrap();
+        }
+        out.push_str("    ]),\n");
+    }
+    out + "];\n"
+}
+
+/// A field's format as an expression.
+fn format_of(ty: &FieldType) -> String {
+    match ty {
+        FieldType::Enumeration { bits, labels } => {
+            format!("FieldType::Enumeration {{ bits: {bits}, labels: &{labels:?} }}")
+        }
+        FieldType::Array { element, len } => {
+            let element = format_of(element);
+            format!("FieldType::Array {{ element: &{element}, len: {len} }}")
+        }
+        FieldType::Sequence { element, max } => {
+            let element = format_of(element);
+            format!("FieldType::Sequence {{ element: &{element}, max: {max} }}")
+        }
+        number_or_text => format!("FieldType::{number_or_text:?}"),
+    }
+}
+
+const FIELDS_HEAD: &str = r#"//! The fields of the vocabulary's events, for calls that show records. A kernel that makes none of
+//! these is not linked with it.
+//!
+//! Made by `tests/header.rs` from the declarations of the crate `kymo`.
+
+use kymo::event::FieldType;
+use kymo::history::KnownField;
+
+/// Words of a record's fields that `struct kymo_record` holds: `KYMO_RECORD_WORDS`.
+pub const RECORD_WORDS: usize = @RECORD_WORDS@;
+
+/// By the event's id, in the order in which they are written.
+#[rustfmt::skip]
+pub static FIELDS: &[(u16, &[KnownField])] = &[
+"#;
 
 /// An event in the metadata.
 fn declaration(event: &EventSchema) -> String {

@@ -5,6 +5,7 @@ use core::fmt::{self, Write};
 use crate::counter::{CounterSchema, Counters, Kind, PREFIX};
 use crate::event::{Event, EventSchema, FieldType, Vocabulary};
 use crate::ring::layout::{ChannelKind, Clock, ID_BITS, TIME_BITS};
+use crate::text::write_number;
 use crate::vocabulary::ClockStep;
 
 /// What the metadata says besides the events.
@@ -295,38 +296,6 @@ fn type_name(out: &mut impl Write, ty: &FieldType) -> fmt::Result {
             Err(fmt::Error)
         }
     }
-}
-
-/// The powers of ten that a number may have a digit for, the greatest first.
-const POWERS: [u64; 20] = {
-    let (mut powers, mut power, mut at) = ([0; 20], 1_u64, 20);
-    while at > 0 {
-        at -= 1;
-        powers[at] = power;
-        power = power.wrapping_mul(10);
-    }
-    powers
-};
-
-/// Writes a number in decimal. (By subtraction: a division of 64 bits would be the only one that a
-/// kernel for a 32-bit processor is linked with, and takes 1 KiB.)
-///
-/// # Errors
-/// Those of `out`, when it is full.
-pub fn write_number(out: &mut impl Write, mut number: u64) -> fmt::Result {
-    let mut has_begun = false;
-    for power in POWERS {
-        let mut digit = b'0';
-        while number >= power {
-            number -= power;
-            digit += 1;
-        }
-        has_begun |= digit > b'0' || power == 1;
-        if has_begun {
-            out.write_char(digit.into())?;
-        }
-    }
-    Ok(())
 }
 
 fn write_uuid(out: &mut impl Write, uuid: &[u8; 16]) -> fmt::Result {

@@ -2,86 +2,93 @@
 
 use core::fmt::{self, Write};
 
+use super::known::Known;
 use super::merge::{Found, Merge};
 use super::{names, who};
 use crate::event::{FieldType, LENGTH_MASK};
 use crate::ring::source::Source;
+use crate::text::{Out, write_hex, write_number, write_seconds};
 
 /// Words of a payload that are shown; what is longer is shown cut, with its size.
 pub(super) const WORDS: usize = 64;
 
 /// Prints the record with this payload, or with the beginning of it.
-pub(super) fn print<S: Source>(
-    merge: &Merge<'_, S>,
-    out: &mut dyn Write,
+pub(super) fn print<S: Source, K: Known>(
+    merge: &Merge<'_, S, K>,
+    out: &mut Out<'_>,
     found: &Found,
     payload: &[u32],
 ) -> fmt::Result {
-    let Some(event) = merge.vocabulary.event(found.place.id) else {
-        return Ok(());
-    };
-    time(
-        out,
-        found.key.time,
-        merge.region.header().clock.frequency_hz,
-    )?;
-    write!(out, " cpu{} ", found.key.cpu)?;
+    let frequency = merge.region.header().clock.frequency_hz;
+    write_seconds(out, found.key.time, frequency)?;
+    out.write_str(" cpu")?;
+    write_number(out, found.key.cpu.into())?;
+    out.write_str(" ")?;
+    print_event(merge, out, found, payload)?;
+    out.write_str("\n")
+}
+
+/// Prints what stands behind the time and the CPU: the thread that ran, the event and its fields.
+pub(super) fn print_event<S: Source, K: Known>(
+    merge: &Merge<'_, S, K>,
+    out: &mut Out<'_>,
+    found: &Found,
+    payload: &[u32],
+) -> fmt::Result {
     if let Some(thread) = who::ran(merge, found) {
         let name = names::find(merge, names::Subject::Thread, u64::from(thread.0));
-        write!(out, "[{}", thread.0)?;
+        out.write_str("[")?;
+        write_number(out, thread.0.into())?;
         if let Some(name) = name {
             out.write_str(" ")?;
             name_text(out, &name)?;
         }
         out.write_str("] ")?;
     }
+    let (id, whole) = (found.place.id, found.place.bytes);
+    let Some(event) = merge.known.event(id) else {
+        out.write_str("event ")?;
+        write_number(out, id.into())?;
+        return size(out, " (", whole);
+    };
     out.write_str(event.name)?;
     let mut bytes = [0; 4 * WORDS];
     for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(payload) {
         *to = word.to_le_bytes();
     }
-    let whole = found.place.bytes;
+    let shown = whole.min(4 * payload.len());
     let mut payload = Payload {
-        bytes: bytes.get(..whole).unwrap_or(&bytes),
+        bytes: bytes.get(..shown).unwrap_or(&bytes),
         at: 0,
     };
-    for field in event.fields {
-        write!(out, " {}=", field.name)?;
-        let value = payload.print(out, &field.ty)?;
-        let Shown::Whole(value) = value else {
-            write!(out, "... ({whole} bytes)")?;
-            break;
+    let fields = (0..).map_while(|index| merge.known.field(id, index));
+    for (field, ty) in fields {
+        for part in [" ", field, "="] {
+            out.write_str(part)?;
+        }
+        let Shown::Whole(value) = payload.print(out, &ty)? else {
+            return size(out, "... (", whole);
         };
-        let name = value
-            .and_then(|value| names::find(merge, names::Subject::of(event, field.name)?, value));
+        let name =
+            value.and_then(|value| names::find(merge, names::Subject::of(&event, field)?, value));
         if let Some(name) = name {
             out.write_str(" (")?;
             name_text(out, &name)?;
             out.write_str(")")?;
         }
     }
-    out.write_str("\n")
+    Ok(())
 }
 
-fn name_text(out: &mut dyn Write, name: &names::Name) -> fmt::Result {
+fn size(out: &mut Out<'_>, before: &str, bytes: usize) -> fmt::Result {
+    out.write_str(before)?;
+    write_number(out, bytes as u64)?;
+    out.write_str(" bytes)")
+}
+
+fn name_text(out: &mut Out<'_>, name: &names::Name) -> fmt::Result {
     text(out, name.as_bytes())?;
     out.write_str(if name.is_cut() { "..." } else { "" })
-}
-
-/// Ticks as seconds, with as many digits as the clock is worth, nine at most.
-fn time(out: &mut dyn Write, ticks: u64, frequency: u64) -> fmt::Result {
-    let frequency = frequency.max(1);
-    let (mut digits, mut scale) = (0, 1u64);
-    while digits < 9 && scale < frequency {
-        (digits, scale) = (digits + 1, scale * 10);
-    }
-    let (seconds, rest) = (ticks / frequency, ticks % frequency);
-    let fraction = u128::from(rest) * u128::from(scale) / u128::from(frequency);
-    if digits == 0 {
-        write!(out, "{seconds:>5}")
-    } else {
-        write!(out, "{seconds:>5}.{fraction:0digits$}")
-    }
 }
 
 /// How much of a field was shown.
@@ -107,7 +114,9 @@ impl<'a> Payload<'a> {
 
     /// An unsigned integer, at its alignment.
     fn integer(&mut self, ty: &FieldType, bits: u8) -> Option<u64> {
-        self.at = self.at.next_multiple_of(ty.align());
+        // A power of two: as a division this would have a panic for an alignment of 0.
+        let align = ty.align();
+        self.at = (self.at + align - 1) & !(align - 1);
         let bytes = self.take(usize::from(bits / 8))?;
         Some(
             bytes
@@ -119,7 +128,7 @@ impl<'a> Payload<'a> {
 
     fn print_elements(
         &mut self,
-        out: &mut dyn Write,
+        out: &mut Out<'_>,
         element: &FieldType,
         len: usize,
     ) -> Result<Shown, fmt::Error> {
@@ -136,16 +145,17 @@ impl<'a> Payload<'a> {
         Ok(Shown::Whole(None))
     }
 
-    fn print(&mut self, out: &mut dyn Write, ty: &FieldType) -> Result<Shown, fmt::Error> {
+    fn print(&mut self, out: &mut Out<'_>, ty: &FieldType) -> Result<Shown, fmt::Error> {
         match *ty {
             FieldType::Unsigned { bits, base } => {
                 let Some(value) = self.integer(ty, bits) else {
                     return Ok(Shown::Cut);
                 };
                 if base == 16 {
-                    write!(out, "{value:#x}")?
+                    out.write_str("0x")?;
+                    write_hex(out, value, 1)?;
                 } else {
-                    write!(out, "{value}")?
+                    write_number(out, value)?;
                 }
                 return Ok(Shown::Whole(Some(value)));
             }
@@ -153,8 +163,14 @@ impl<'a> Payload<'a> {
                 let Some(value) = self.integer(ty, bits) else {
                     return Ok(Shown::Cut);
                 };
-                let shift = 64 - u32::from(bits).clamp(1, 64);
-                write!(out, "{}", (value << shift) as i64 >> shift)?;
+                let value = match bits {
+                    8 => i64::from(value as i8),
+                    16 => i64::from(value as i16),
+                    32 => i64::from(value as i32),
+                    _ => value as i64,
+                };
+                out.write_str(if value < 0 { "-" } else { "" })?;
+                write_number(out, value.unsigned_abs())?;
             }
             FieldType::Enumeration { bits, labels } => {
                 let Some(value) = self.integer(ty, bits) else {
@@ -162,7 +178,7 @@ impl<'a> Payload<'a> {
                 };
                 match labels.iter().find(|(_, labelled)| *labelled == value) {
                     Some((label, _)) => out.write_str(label)?,
-                    None => write!(out, "{value}")?,
+                    None => write_number(out, value)?,
                 }
             }
             FieldType::Array { element, len } => return self.print_elements(out, element, len),
@@ -202,17 +218,24 @@ impl<'a> Payload<'a> {
 
 /// A text that cannot play tricks on a terminal: control characters, quotes and what is not UTF-8
 /// are escaped.
-fn text(out: &mut dyn Write, bytes: &[u8]) -> fmt::Result {
+fn text(out: &mut Out<'_>, bytes: &[u8]) -> fmt::Result {
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
             match character {
-                '"' | '\\' => write!(out, "\\{character}")?,
-                _ if character.is_control() => write!(out, "{}", character.escape_default())?,
-                _ => out.write_char(character)?,
+                '"' | '\\' => out.write_str("\\")?,
+                _ if character.is_control() => {
+                    character
+                        .escape_default()
+                        .try_for_each(|part| out.write_char(part))?;
+                    continue;
+                }
+                _ => {}
             }
+            out.write_char(character)?;
         }
-        for byte in chunk.invalid() {
-            write!(out, "\\x{byte:02x}")?;
+        for &byte in chunk.invalid() {
+            out.write_str("\\x")?;
+            write_hex(out, byte.into(), 2)?;
         }
     }
     Ok(())

@@ -19,16 +19,23 @@ pub(super) struct Cleared {
 
 const WORDS: usize = 13;
 
-/// A [`Cleared`] behind a sequence number, which is odd while it is written and counts up with
-/// each.
+/// The place up to which a history was cleared: a few words behind a sequence number, which is odd
+/// while they are written and counts up with each.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub struct Mark {
     sequence: AtomicU32,
     words: [AtomicU32; WORDS],
 }
 
+impl Default for Mark {
+    fn default() -> Self {
+        Mark::new()
+    }
+}
+
 impl Mark {
-    pub(super) const fn new() -> Self {
+    /// Nothing was cleared.
+    pub const fn new() -> Self {
         Mark {
             sequence: AtomicU32::new(0),
             words: [const { AtomicU32::new(0) }; WORDS],

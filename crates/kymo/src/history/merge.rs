@@ -4,7 +4,7 @@
 use core::cmp::Ordering::{Equal, Greater, Less};
 use core::ops::Range;
 
-use crate::event::Vocabulary;
+use super::known::Known;
 use crate::ring::layout::{ChannelKind, TIME_BITS};
 use crate::ring::reader::{ChannelReader, Packet, Place, Region, View};
 use crate::ring::source::{Outside, Source};
@@ -28,10 +28,10 @@ pub(super) struct Found {
 
 /// The records of some CPUs, newer than those that were cleared away.
 #[derive(Debug)]
-pub(super) struct Merge<'a, S> {
+pub(super) struct Merge<'a, S, K> {
     pub(super) source: &'a S,
     pub(super) region: &'a Region,
-    pub(super) vocabulary: &'static Vocabulary,
+    pub(super) known: &'a K,
     pub(super) cpus: Range<u32>,
     /// The CPU that will write no more, if one is known not to.
     pub(super) dead: Option<u32>,
@@ -39,13 +39,13 @@ pub(super) struct Merge<'a, S> {
     pub(super) cleared: Option<Key>,
 }
 
-impl<'a, S: Source> Merge<'a, S> {
+impl<'a, S: Source, K: Known> Merge<'a, S, K> {
     /// This merge for other CPUs, cleared up to another record.
-    pub(super) fn of(&self, cpus: Range<u32>, cleared: Option<Key>) -> Merge<'a, S> {
+    pub(super) fn of(&self, cpus: Range<u32>, cleared: Option<Key>) -> Merge<'a, S, K> {
         Merge {
             source: self.source,
             region: self.region,
-            vocabulary: self.vocabulary,
+            known: self.known,
             cpus,
             dead: self.dead,
             cleared,
@@ -93,7 +93,7 @@ impl<'a, S: Source> Merge<'a, S> {
     ) -> impl Iterator<Item = Found> {
         let (cpu, kind, mut packet) = (reader.cpu(), reader.kind() as u32, packet);
         core::iter::from_fn(move || {
-            let place = packet.next_place(self.source, self.vocabulary)?;
+            let place = packet.next_place(self.source, self.known)?;
             Some(Found {
                 key: Key {
                     time: place.time,

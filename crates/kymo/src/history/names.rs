@@ -1,8 +1,9 @@
 //! What threads, processes, locks, interrupts and system calls are called: looked up on the names
 //! channels each time, for there is no room to keep it.
 
+use super::known::{Known, KnownEvent};
 use super::merge::{Key, Merge};
-use crate::event::{Event, EventSchema, LENGTH_MASK};
+use crate::event::{Event, LENGTH_MASK};
 use crate::ring::layout::ChannelKind;
 use crate::ring::source::Source;
 use crate::vocabulary::{
@@ -24,7 +25,7 @@ pub(super) enum Subject {
 impl Subject {
     /// The kind of thing that a field of an event identifies, if any. Where the event itself has
     /// the name, there is nothing to look up.
-    pub(super) fn of(event: &EventSchema, field: &str) -> Option<Subject> {
+    pub(super) fn of(event: &KnownEvent, field: &str) -> Option<Subject> {
         if event.channel == ChannelKind::Names {
             return None;
         }
@@ -56,7 +57,7 @@ impl Subject {
     }
 
     /// Whether records of this event name such a thing: the thing first, its name last.
-    fn is_named_by(self, event: &EventSchema) -> bool {
+    fn is_named_by(self, event: &KnownEvent) -> bool {
         let names: &[&str] = match self {
             Subject::Thread => &[ThreadName::SCHEMA.name, ThreadStateDump::SCHEMA.name],
             Subject::Process => &[ProcessName::SCHEMA.name, ProcessStateDump::SCHEMA.name],
@@ -113,7 +114,11 @@ impl Name {
 }
 
 /// The newest name that was recorded for the thing with this number on any CPU.
-pub(super) fn find<S: Source>(merge: &Merge<'_, S>, subject: Subject, value: u64) -> Option<Name> {
+pub(super) fn find<S: Source, K: Known>(
+    merge: &Merge<'_, S, K>,
+    subject: Subject,
+    value: u64,
+) -> Option<Name> {
     // A name holds for all CPUs, and longer than what was cleared.
     let merge = &merge.of(0..merge.region.header().cpus, None);
     let mut best: Option<(Key, Name)> = None;
@@ -129,13 +134,11 @@ pub(super) fn find<S: Source>(merge: &Merge<'_, S>, subject: Subject, value: u64
                 {
                     continue;
                 }
-                let Some(event) = merge
-                    .vocabulary
-                    .event(found.place.id)
-                    .filter(|event| subject.is_named_by(event))
-                else {
+                let id = found.place.id;
+                let event = merge.known.event(id);
+                if !event.is_some_and(|event| subject.is_named_by(&event)) {
                     continue;
-                };
+                }
                 // The fields before the name take four words at most.
                 let mut buffer = [0; 4 + 1 + Name::BYTES / 4];
                 let Some(payload) = merge.copy(&found, &mut buffer) else {
@@ -148,9 +151,8 @@ pub(super) fn find<S: Source>(merge: &Merge<'_, S>, subject: Subject, value: u64
                     word(0)
                 };
                 if named == value
-                    && let Some(name) = payload
-                        .get(event.shape().fixed_words()..)
-                        .and_then(Name::new)
+                    && let Some(shape) = merge.known.shape(id)
+                    && let Some(name) = payload.get(shape.fixed_words()..).and_then(Name::new)
                 {
                     best = Some((found.key, name));
                 }

@@ -2,6 +2,7 @@
 
 use core::ops::ControlFlow::{self, Break, Continue};
 
+use super::known::Known;
 use super::merge::{Found, Merge};
 use crate::event::Event;
 use crate::ring::layout::ChannelKind;
@@ -12,8 +13,8 @@ use crate::vocabulary::{SchedSwitch, Tid};
 /// The thread that ran on the record's CPU: the target of the last switch before the record, or
 /// else whom the first one behind it takes the CPU from. `None` where there is no such switch,
 /// where one may have been dropped in between, and for names.
-pub(super) fn ran<S: Source>(merge: &Merge<'_, S>, found: &Found) -> Option<Tid> {
-    let switch = merge.vocabulary.event(SchedSwitch::ID)?;
+pub(super) fn ran<S: Source, K: Known>(merge: &Merge<'_, S, K>, found: &Found) -> Option<Tid> {
+    let switch = merge.known.event(SchedSwitch::ID)?;
     let is_ours = switch.name == SchedSwitch::SCHEMA.name;
     if !is_ours || found.key.kind != ChannelKind::Events as u32 {
         return None;
@@ -38,13 +39,13 @@ pub(super) fn ran<S: Source>(merge: &Merge<'_, S>, found: &Found) -> Option<Tid>
 const PREV: u64 = 0;
 const NEXT: u64 = 1;
 
-struct Search<'a, 'm, S> {
-    merge: &'a Merge<'m, S>,
+struct Search<'a, 'm, S, K> {
+    merge: &'a Merge<'m, S, K>,
     reader: &'a ChannelReader,
     view: View,
 }
 
-impl<S: Source> Search<'_, '_, S> {
+impl<S: Source, K: Known> Search<'_, '_, S, K> {
     /// `Continue` where no switch is before this record, in packets that are there.
     fn before(&self, packet: u64, word: u32) -> ControlFlow<Option<Tid>> {
         let oldest = self
@@ -97,7 +98,7 @@ impl<S: Source> Search<'_, '_, S> {
     fn walk(&self, number: u64, mut until: impl FnMut(Place) -> bool) -> Option<()> {
         let source = self.merge.source;
         let mut packet = self.reader.packet(source, self.view, number).ok()??;
-        while let Some(place) = packet.next_place(source, self.merge.vocabulary) {
+        while let Some(place) = packet.next_place(source, self.merge.known) {
             if place.id == SchedSwitch::ID && until(place) {
                 break;
             }

@@ -109,8 +109,18 @@ fn damaged_memory_neither_panics_nor_hangs() {
             .unwrap();
         }
         let mark = Mark::new();
-        clear(&source, &VOCABULARY, &mark);
-        get(&source, &VOCABULARY, &mark, 2, &mut [0; 3]);
+        let reading = Reading {
+            source: &source,
+            known: &VOCABULARY,
+            mark: &mark,
+        };
+        reading.clear();
+        if let Some(record) = reading.get(2, &mut [0; 3]) {
+            let mut put = |_: &str| Ok(());
+            let mut out = Out::new(&mut put);
+            reading.thread(&record);
+            reading.write_record(&mut out, &record, &[0; 3]).unwrap();
+        }
     }
     assert!(opened > 200, "{opened}");
 }

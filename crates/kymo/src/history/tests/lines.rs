@@ -265,6 +265,59 @@ fn a_busy_cpu_hides_no_other() {
     );
 }
 
+/// Events of which only the size is known: that of the region's table.
+struct Nameless<'a>(&'a Region, &'a crate::ring::source::Live);
+
+impl crate::ring::reader::Shapes for Nameless<'_> {
+    fn shape(&self, id: u32) -> Option<crate::event::Shape> {
+        self.0.shapes(self.1).shape(id)
+    }
+}
+
+impl Known for Nameless<'_> {
+    fn event(&self, id: u32) -> Option<KnownEvent> {
+        Known::event(&VOCABULARY, id).filter(|_| id != Short::ID)
+    }
+
+    fn field(&self, id: u32, index: usize) -> Option<KnownField> {
+        Known::field(&VOCABULARY, id, index)
+    }
+}
+
+#[test]
+fn an_event_without_a_name_hides_none_behind_it() {
+    let setting = Setting::<OneAtATime>::new(1, Overflow::Discard, 1024, 4);
+    setting.short(0, 1);
+    setting.record(0, Told { seq: 2 });
+    setting.short(0, 3);
+    setting.record(0, ThreadYield { tid: Tid(4) });
+    let source = setting.session.live();
+    let region = Region::open(&source).unwrap();
+    let reading = Reading {
+        source: &source,
+        known: &Nameless(&region, &source),
+        mark: &Mark::new(),
+    };
+    let mut lines = String::new();
+    let mut put = |text: &str| lines.write_str(text);
+    let mut out = Out::new(&mut put);
+    reading.dump(&mut out, 10, Rows::One).unwrap();
+    let lines = lines.lines().skip(1);
+    let events: Vec<&str> = lines
+        .filter_map(|line| Some(line.split_once("cpu0 ")?.1))
+        .collect();
+    let expected = [
+        "event 21 (8 bytes)",
+        "told seq=2",
+        "event 21 (8 bytes)",
+        "thread_yield tid=4",
+    ];
+    assert_eq!(events.len(), 4);
+    for event in expected {
+        assert!(events.contains(&event), "{events:?}");
+    }
+}
+
 #[test]
 fn a_record_longer_than_the_buffer_is_shown_cut() {
     let setting = Setting::<OneAtATime>::with(1, Overflow::Overwrite, 4096, 4, &WITH_BIG);

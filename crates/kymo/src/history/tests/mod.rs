@@ -10,6 +10,8 @@ mod lines;
 mod race;
 mod row;
 
+use std::fmt::Write;
+
 use super::mark::Mark;
 use super::*;
 use crate::event::{Event, Sequence, Text};
@@ -19,7 +21,8 @@ use crate::ring::layout::{Clock, Overflow, TIME_BITS};
 #[cfg(target_pointer_width = "64")]
 use crate::ring::local_cas::LocalCas;
 use crate::ring::masked::Masked;
-use crate::ring::reader::View;
+use crate::ring::reader::{Region, View};
+use crate::ring::source::Source;
 use crate::session::Session;
 use crate::thread_cpu::{BLOCK, CLOCK, NoInterrupts, OneThread, leaked};
 use crate::tracer::Tracer;
@@ -33,6 +36,23 @@ crate::event! { #[id(201)] #[channel(Names)] struct Told { seq: u32 } }
 static VOCABULARY: Vocabulary = crate::vocabulary![ALL; Short, Note, Told];
 static WITH_BIG: Vocabulary = crate::vocabulary![ALL; Short, Note, Big, Told, Many];
 crate::event! { #[id(24)] struct Many { seq: u32, small: Sequence<u8, 5>, name: Text<8>, ids: Sequence<i64, 2>, states: Sequence<bool, 100> } }
+
+fn dump(
+    source: &impl Source,
+    known: &Vocabulary,
+    mark: &Mark,
+    out: &mut String,
+    last_n: usize,
+    rows: Rows,
+) -> fmt::Result {
+    let reading = Reading {
+        source,
+        known,
+        mark,
+    };
+    let mut put = |text: &str| out.write_str(text);
+    reading.dump(&mut Out::new(&mut put), last_n, rows)
+}
 
 type OneAtATime = Masked<NoInterrupts>;
 /// There is no such writer on 32-bit processors.

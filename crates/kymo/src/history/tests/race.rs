@@ -142,16 +142,14 @@ fn interleaved<R: Reserve + 'static>(every: u64, burst: u32) -> (usize, bool) {
         }
         assert!(every > 100 || seq.get() > began, "the writer was at work");
         let (mut all, mut payload) = (out.lines().count(), [0; 2]);
-        all += usize::from(get(&source, &VOCABULARY, &Mark::new(), 3, &mut payload).is_some());
+        let reading = Reading {
+            source: &source,
+            known: &VOCABULARY,
+            mark: &Mark::new(),
+        };
+        all += usize::from(reading.get(3, &mut payload).is_some());
         assert!(all < 200);
-        counts(
-            &whole(
-                &source,
-                &Region::open(&setting.session.live()).unwrap(),
-                &VOCABULARY,
-            ),
-            None,
-        );
+        reading.counts();
     }
     (lines, lost)
 }

@@ -12,7 +12,9 @@
 
 /* The more, the more urgent. The idle task alone has 0. */
 #define PRIORITIES 8
+#ifndef STACK_WORDS
 #define STACK_WORDS 512
+#endif
 /* Ticks of the timer: 1 ms. */
 #define TICKS_A_SECOND 1000
 /* Ticks after which another ready task of the same priority has its turn. */
@@ -112,6 +114,7 @@ uint64_t ticks(void);
 uint64_t clock_now(void);
 #define CLOCK_FREQUENCY 10000000u
 
+void console_write(const char *text, size_t size);
 /* %s, %u and %x. */
 void print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void machine_exit(int status);

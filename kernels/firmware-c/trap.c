@@ -93,6 +93,11 @@ uintptr_t trap(uintptr_t cause, uintptr_t pc, uintptr_t value, uintptr_t fp,
 
 static void put_char(char c) { *UART = (uint8_t)c; }
 
+void console_write(const char *text, size_t size) {
+    while (size-- > 0)
+        put_char(*text++);
+}
+
 static void put_number(uint32_t number, uint32_t base) {
     char digits[10];
     size_t count = 0;

@@ -53,12 +53,17 @@ size_t strlen(const char *text) {
 }
 
 static void nothing(void) {}
+static int32_t put(void *context, const char *text, size_t size) {
+    (void)context, (void)text, (void)size;
+    return 0;
+}
 
 void start(void);
 void start(void) {
     static struct kymo_config config = {.dump_state = nothing, .synchronize = nothing};
     static uint32_t buffer[2048];
     struct kymo_counts counts;
+    struct kymo_record record;
     char name[16];
     KYMO_OWN(config, my_events);
     kymo_start(KYMO_TRACE, &config);
@@ -73,6 +78,11 @@ void start(void) {
     kymo_channel_name(0, name, sizeof name);
     kymo_read(KYMO_TRACE, 0, buffer, sizeof buffer);
     kymo_counts(&counts);
+    kymo_dump(put, NULL, 8);
+    kymo_dump_per_cpu(put, NULL, 8);
+    kymo_dump_on_panic(put, NULL, 8);
+    kymo_get(0, &record, name, sizeof name);
+    kymo_clear();
     kymo_stop(KYMO_TRACE);
     kymo_finish(KYMO_TRACE, NULL);
     for (;;)

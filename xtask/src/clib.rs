@@ -203,22 +203,29 @@ pub(crate) enum Firmware {
     TraceSched,
     /// Functions that take known parts of the time, sampled.
     Sample,
+    /// What was recorded is shown on the console.
+    Dump,
 }
 
 /// Builds kernels/firmware-c, an RTOS in C for RV32. Returns its ELF image.
 pub(crate) fn firmware(which: Firmware) -> Result<PathBuf> {
-    let (name, app, define) = match which {
-        Firmware::Work => ("firmware-c", "apps/work.c", None),
-        Firmware::Off => ("firmware-c-off", "apps/work.c", Some("-DKYMO_OFF")),
+    let (name, app, define): (_, _, &[&str]) = match which {
+        Firmware::Work => ("firmware-c", "apps/work.c", &[]),
+        Firmware::Off => ("firmware-c-off", "apps/work.c", &["-DKYMO_OFF"]),
         Firmware::TraceSched => (
             "firmware-c-trace-sched",
             "apps/trace_sched.c",
-            Some("-DTRACE_SCHED"),
+            &["-DTRACE_SCHED"],
         ),
         Firmware::Sample => (
             "firmware-c-sample",
             "apps/sample.c",
-            Some("-DTRACE_SAMPLES=64"),
+            &["-DTRACE_SAMPLES=64"],
+        ),
+        Firmware::Dump => (
+            "firmware-c-dump",
+            "apps/dump.c",
+            &["-DTRACE_SCHED", "-DSTACK_WORDS=1024"],
         ),
     };
     let image = target().join("clib").join(name);

@@ -149,6 +149,7 @@ const IN_C: [Image<Link>; 10] = [
     ("KYMO_TINY_C_RECORDER", clib::recorder),
     ("KYMO_FIRMWARE_C", || clib::firmware(Firmware::Work)),
     ("KYMO_FIRMWARE_C_OFF", || clib::firmware(Firmware::Off)),
+    ("KYMO_FIRMWARE_C_DUMP", || clib::firmware(Firmware::Dump)),
     ("KYMO_FIRMWARE_C_SAMPLE", || {
         clib::firmware(Firmware::Sample)
     }),

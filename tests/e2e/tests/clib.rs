@@ -115,21 +115,95 @@ fn the_library_keeps_to_its_budget_of_memory() {
     );
 }
 
-/// Nothing can panic, and nothing formats.
+/// The names in an image.
+fn symbols(image: &str) -> Vec<String> {
+    let bytes = fs::read(built(image)).unwrap();
+    let image = object::File::parse(&*bytes).unwrap();
+    let names = image.symbols().filter_map(|symbol| symbol.name().ok());
+    names.map(str::to_owned).collect()
+}
+
+/// Nothing can panic, and nothing formats, not even what prints records.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn no_code_that_panics_or_formats_is_linked() {
-    let bytes = fs::read(built("KYMO_TINY_C")).unwrap();
-    let image = object::File::parse(&*bytes).unwrap();
-    let names: Vec<&str> = image
-        .symbols()
-        .filter_map(|symbol| symbol.name().ok())
-        .collect();
-    assert!(names.contains(&"kymo_record_3"));
-    for part in ["panic", "4core3fmt9Formatter", "4core3fmt5write", "Display"] {
-        let found = names.iter().find(|name| name.contains(part));
-        assert_eq!(found, None, "{part}");
+    for (image, function) in [
+        ("KYMO_TINY_C", "kymo_record_3"),
+        ("KYMO_FIRMWARE_C_DUMP", "kymo_dump_on_panic"),
+    ] {
+        let names = symbols(image);
+        assert!(names.iter().any(|name| name == function), "{image}");
+        for part in [
+            "4core9panicking",
+            "panic_",
+            "4core3fmt9Formatter",
+            "4core3fmt5write",
+            "Display",
+        ] {
+            let found = names.iter().find(|name| name.contains(part));
+            assert_eq!(found, None, "{image}: {part}");
+        }
     }
+}
+
+/// L-03, L-04 and L-07 in C: the firmware shows what it has recorded, with names, the task that ran
+/// and its own events; a panic too.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn a_firmware_shows_its_newest_records() {
+    let mut qemu = Command::new("qemu-system-riscv32");
+    qemu.args(["-M", "virt", "-bios", "none", "-display", "none"]);
+    qemu.args(["-monitor", "none", "-serial", "stdio", "-kernel"]);
+    let output = run(qemu.arg(built("KYMO_FIRMWARE_C_DUMP")), 0);
+    let console = String::from_utf8(output.stdout).unwrap();
+    let part = |name: &str| -> Vec<&str> {
+        let (_, rest) = console.split_once(&format!("- {name}\n")).unwrap();
+        let part = rest.split("\n- ").next().unwrap();
+        part.lines()
+            .map(|line| line.split_once(" cpu0 ").map_or(line, |(_, event)| event))
+            .collect()
+    };
+    let dumped = part("dump");
+    assert_eq!(
+        dumped.first(),
+        Some(&"kymo: 28 retained, 0 overwritten, 0 discarded"),
+        "{console}"
+    );
+    assert_eq!(dumped.len(), 1 + 28, "{console}");
+    for line in [
+        "irq_name irq=7 name=\"timer\"",
+        "[1 main] sched_switch prev_tid=1 (main) next_tid=2 (worker) prev_state=Blocked \
+         reason=Waits next_prio=2",
+        "[2 worker] sample_taken sequence=7 value=-7",
+        "[2 worker] alarm",
+        "[3 greedy] sched_wakeup tid=1 (main) waker_tid=3 (greedy) target_cpu=0",
+    ] {
+        assert!(dumped.contains(&line), "{line}\n{console}");
+    }
+    let waited = dumped.iter().find(|line| line.contains("lock_wait"));
+    let waited = waited.unwrap();
+    assert!(waited.starts_with("[3 greedy] lock_wait lock=0x8"));
+    assert!(waited.ends_with(" (bus) owner_tid=2 (worker) kind=Mutex"));
+    assert_eq!(part("newest"), [&dumped[..1], &dumped[27..]].concat());
+    assert_eq!(
+        part("records"),
+        ["record 11: task 2, 8 bytes, value -7: [2 worker] sample_taken sequence=7 value=-7"]
+    );
+    assert_eq!(
+        part("cleared"),
+        [
+            "kymo: 1 retained, 0 overwritten, 0 discarded",
+            "[1 main] sample_taken sequence=8 value=-8",
+            "record 0: task 1, 8 bytes, value -8: [1 main] sample_taken sequence=8 value=-8",
+        ]
+    );
+    assert_eq!(
+        part("panic"),
+        [
+            "kymo: 2 retained, 0 overwritten, 0 discarded",
+            "[1 main] alarm"
+        ]
+    );
 }
 
 /// The instructions of one call that records, by function.

@@ -14,7 +14,11 @@ use crate::packet_header::PacketHeader;
 use crate::region::publish_metadata;
 
 /// Limit on the channel numbers of a guest: those of 4,096 CPUs.
-const MAX_CHANNELS: u32 = 1 + 2 * 4096;
+const MAX_CHANNELS: u32 = ChannelSet {
+    cpus: 4096,
+    samples: true,
+}
+.len();
 
 /// The beginning of metadata (CTF 1.8.3, section 7.3.2).
 const BEGINNING: &[u8] = b"/* CTF 1.8";
@@ -261,11 +265,9 @@ impl Channels {
                 let uuid = *self.uuid.get_or_insert(head.uuid);
                 // Accept only packets of this trace and channel: any other would end the stream for
                 // its readers.
-                let first = ChannelKind::from_number(head.kind)
-                    .map(|kind| u64::from(kind == ChannelKind::Events));
-                uuid == head.uuid
-                    && first.map(|first| 1 + 2 * u64::from(head.cpu) + first)
-                        == Some(u64::from(number))
+                let kind = ChannelKind::from_number(head.kind);
+                let its = kind.and_then(|kind| numbered.number(ChannelId::Cpu(head.cpu, kind)));
+                uuid == head.uuid && its == Some(number)
             });
             let Some(head) = head else {
                 self.received.broken += 1;
@@ -425,6 +427,35 @@ mod tests {
             );
             assert_eq!(received.no_metadata, !opens, "{lost:?}");
         }
+    }
+
+    /// Where CPUs have samples, their channels have other numbers.
+    #[test]
+    fn channels_of_a_session_with_samples_are_told_apart() {
+        let open = Open {
+            channels: 7,
+            flags: flags::SAMPLES,
+        };
+        let mut frames = vec![(Kind::Open, 0, open.to_bytes().to_vec())];
+        frames.push((Kind::Data, 0, b"/* CTF 1.8 */ trace".to_vec()));
+        for (number, channel) in open.channel_set().iter().enumerate().skip(1) {
+            let ChannelId::Cpu(cpu, kind) = channel else {
+                unreachable!()
+            };
+            let mut bytes = packet(number as u64, 120);
+            bytes[20] = kind as u8;
+            bytes[80..84].copy_from_slice(&cpu.to_le_bytes());
+            frames.push((Kind::Data, number as u32, bytes));
+        }
+        let mut far = packet(1, 120);
+        far[80..84].copy_from_slice(&[0xff; 4]);
+        frames.push((Kind::Data, 3, far));
+        let (received, events, _) = received("samples", &frames, &[]);
+        assert_eq!(events.unwrap(), [2]);
+        assert_eq!(
+            (received.packets, received.cpus, received.broken),
+            (6, 2, 1)
+        );
     }
 
     #[test]

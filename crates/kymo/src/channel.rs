@@ -136,7 +136,8 @@ impl ChannelSet {
             return Some(0);
         };
         let index = ChannelSet::ORDER.iter().position(|&other| other == kind)?;
-        let number = 1 + cpu.checked_mul(self.of_a_cpu())? + index as u32;
+        let first = cpu.checked_mul(self.of_a_cpu())?;
+        let number = first.checked_add(1 + index as u32)?;
         (cpu < self.cpus && self.has(kind)).then_some(number)
     }
 

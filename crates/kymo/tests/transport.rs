@@ -467,6 +467,34 @@ fn a_pump_sends_all_that_there_is_room_for_and_no_more() {
     assert!((0..510).all(|id| found(id) == 1));
 }
 
+/// The first frame says how the channels are numbered: with samples there are three for a CPU.
+#[test]
+fn the_first_frame_says_whether_there_are_samples() {
+    static WITH_SAMPLES: kymo::Vocabulary = kymo::vocabulary![Mark, kymo::vocabulary::Sample];
+    for samples_packets in [0, 4] {
+        let recorder = Recorder::<Board, 1>::new(leaked(64 << 10, 1), &WITH_SAMPLES);
+        let config = Config {
+            packet_size: 2048,
+            packets: 4,
+            names_packets: 4,
+            samples_packets,
+            clock: Clock::at(1_000_000),
+            ..Config::DEFAULT
+        };
+        let started = recorder.start(Mode::Trace as u32, 0, Some(&config));
+        let line = Slow {
+            every: 1,
+            ..Slow::default()
+        };
+        let mut sender = Sender::new(line, WhenFull::Drop, 512);
+        sender.open_session(&started.unwrap()).unwrap();
+        let sent = frames(&sender.into_sink().line);
+        let open = Open::from_bytes(&sent[0].1).unwrap();
+        assert_eq!(open.channel_set(), recorder.channels());
+        recorder.finish(Mode::Trace as u32).unwrap();
+    }
+}
+
 #[test]
 fn a_pump_for_a_full_sink_gives_up_and_says_so() {
     let (recorder, started, mut buffer) = recording();

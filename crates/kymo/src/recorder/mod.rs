@@ -57,6 +57,8 @@ pub struct Started {
     pub channels: u32,
     /// What a full ring does, whatever was asked for.
     pub overflow: Overflow,
+    /// Whether CPUs have a channel of samples, which the numbers of channels depend on.
+    pub samples: bool,
 }
 
 /// What [`Recorder::reopen`] has found.
@@ -310,6 +312,7 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         Ok(Started {
             channels: channels.len(),
             overflow: session.overflow(),
+            samples: channels.samples,
         })
     }
 

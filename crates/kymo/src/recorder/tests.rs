@@ -132,7 +132,8 @@ fn each_call_in_each_state() {
             start(recorder),
             Ok(Started {
                 channels: 5,
-                overflow: Overflow::Discard
+                overflow: Overflow::Discard,
+                samples: false,
             })
         );
         recorder
@@ -457,7 +458,8 @@ fn refusals_come_in_their_order() {
         started,
         Started {
             channels: 5,
-            overflow: Overflow::Overwrite
+            overflow: Overflow::Overwrite,
+            samples: false,
         }
     );
     assert_eq!(

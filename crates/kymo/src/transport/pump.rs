@@ -48,13 +48,14 @@ impl<S: Sink> Sender<S> {
     /// # Errors
     /// [`Dropped`].
     pub fn open_session(&mut self, started: &Started) -> Result<(), Dropped> {
-        let flags = match started.overflow {
+        let rolling = match started.overflow {
             Overflow::Overwrite => flags::ROLLING,
             Overflow::Discard => 0,
         };
+        let samples = if started.samples { flags::SAMPLES } else { 0 };
         self.open(Open {
             channels: started.channels,
-            flags,
+            flags: rolling | samples,
         })
     }
 

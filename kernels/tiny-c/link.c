@@ -5,6 +5,7 @@
 #define MY_EVENTS(EVENT, BARE) EVENT(21, sensor, SENSOR) BARE(1000, watchdog)
 KYMO_EVENTS(MY_EVENTS)
 KYMO_EVENT_TABLE(my_events, MY_EVENTS)
+KYMO_RTT(rtt, 8192)
 KYMO_MEMORY(4, KYMO_REGION_SIZE(4, 16, 1024))
 
 uint64_t kymo_port_clock(void) { return 0; }
@@ -64,6 +65,7 @@ void start(void) {
     static uint32_t buffer[2048];
     struct kymo_counts counts;
     struct kymo_record record;
+    static struct kymo_sender sender = {.rtt = &rtt, .buffer = buffer, .buffer_size = sizeof buffer};
     char name[16];
     KYMO_OWN(config, my_events);
     kymo_start(KYMO_TRACE, &config);
@@ -78,6 +80,9 @@ void start(void) {
     kymo_channel_name(0, name, sizeof name);
     kymo_read(KYMO_TRACE, 0, buffer, sizeof buffer);
     kymo_counts(&counts);
+    kymo_send_open(&sender);
+    kymo_send(KYMO_TRACE, &sender);
+    kymo_send_finish(KYMO_TRACE, &sender, NULL);
     kymo_dump(put, NULL, 8);
     kymo_dump_per_cpu(put, NULL, 8);
     kymo_dump_on_panic(put, NULL, 8);

@@ -205,6 +205,8 @@ pub(crate) enum Firmware {
     Sample,
     /// What was recorded is shown on the console.
     Dump,
+    /// What was recorded is sent in frames.
+    Send,
 }
 
 /// Builds kernels/firmware-c, an RTOS in C for RV32. Returns its ELF image.
@@ -226,6 +228,11 @@ pub(crate) fn firmware(which: Firmware) -> Result<PathBuf> {
             "firmware-c-dump",
             "apps/dump.c",
             &["-DTRACE_SCHED", "-DSTACK_WORDS=1024"],
+        ),
+        Firmware::Send => (
+            "firmware-c-send",
+            "apps/send.c",
+            &["-DTRACE_SEND", "-DSTACK_WORDS=1024"],
         ),
     };
     let image = target().join("clib").join(name);

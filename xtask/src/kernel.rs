@@ -144,11 +144,12 @@ const IN_RUST: [Image<Build>; 20] = [
 ];
 
 /// Images of kernels in C, which are linked to the library.
-const IN_C: [Image<Link>; 10] = [
+const IN_C: [Image<Link>; 11] = [
     ("KYMO_TINY_C", clib::tiny),
     ("KYMO_TINY_C_RECORDER", clib::recorder),
     ("KYMO_FIRMWARE_C", || clib::firmware(Firmware::Work)),
     ("KYMO_FIRMWARE_C_OFF", || clib::firmware(Firmware::Off)),
+    ("KYMO_FIRMWARE_C_SEND", || clib::firmware(Firmware::Send)),
     ("KYMO_FIRMWARE_C_DUMP", || clib::firmware(Firmware::Dump)),
     ("KYMO_FIRMWARE_C_SAMPLE", || {
         clib::firmware(Firmware::Sample)

@@ -154,7 +154,9 @@ enum kymo_error {
     /* The memory is too small: `kymo_memory_needed` tells how much is needed. */
     KYMO_ENOMEM = 12,
     /* Another call is at work: try again. */
-    KYMO_EBUSY = 16
+    KYMO_EBUSY = 16,
+    /* What the frames go to was full, and a frame was dropped. */
+    KYMO_ENOBUFS = 105
 };
 
 /* ---- The sessions ---- */
@@ -262,6 +264,63 @@ struct kymo_record {
  * to print itself. */
 typedef int32_t (*kymo_write)(void *context, const char *text, size_t size);
 
+/* ---- Sending: frames over a line, where no host reads the memory ---- */
+
+/* An RTT control block with one up-buffer, named Kymo, which a debug probe empties while the machine
+ * runs: KYMO_RTT(name, bytes) stands once, in one C file, at file scope; the sender's `rtt` is then
+ * &name. The block is called _SEGGER_RTT, as hosts expect. `bytes` is 256 at least, and more than
+ * kymo_buffer_size with the headers of its frames. A kernel that has SEGGER's own code sends by the
+ * sender's functions instead. */
+struct kymo_rtt {
+    void *block;
+    void *memory;
+    size_t size;
+    uint32_t written; /* the library's */
+    bool has_begun;   /* the library's */
+};
+
+#ifdef KYMO_OFF
+#define KYMO_RTT(name, bytes) static struct kymo_rtt name = {0, 0, (bytes), 0, false};
+#else
+#define KYMO_RTT(name, bytes)                                                     \
+    KYMO_ASSERT((bytes) >= 256, "an up-buffer has 256 bytes at least")            \
+    KYMO_ALIGNED(8) uint8_t _SEGGER_RTT[56 + 2 * sizeof(void *)];                 \
+    static KYMO_ALIGNED(4) uint8_t name##_memory[(bytes)];                        \
+    static struct kymo_rtt name = {_SEGGER_RTT, name##_memory, (bytes), 0, false};
+#endif
+
+/* What a sender has done. */
+struct kymo_sent {
+    uint64_t frames;         /* taken whole */
+    uint64_t bytes;          /* taken, those of cut frames included */
+    uint64_t dropped_frames; /* dropped, or cut */
+    uint64_t dropped_bytes;  /* of these, what was not taken */
+    uint64_t waits;          /* attempts that were made because there was no room */
+};
+
+/* Sends what kymo_read gives, in frames, over anything that takes bytes: a UART, a semihosting file,
+ * an up-buffer. All zero, but for `buffer` and either `offer` or `rtt`, is a sender. It belongs to
+ * one caller at a time, and one CPU sends what all have recorded. */
+struct kymo_sender {
+    void *context; /* passed to the functions */
+    /* Takes as many of the first bytes as there is room for now; returns how many. */
+    size_t (*offer)(void *context, const void *bytes, size_t size);
+    /* Bytes for which there is room now; or NULL where that is not known. With it, a frame is sent
+     * only if there is room for all of it, and no packet is read that has none; without it, a frame
+     * may be cut, which costs the receiver the same frame. */
+    size_t (*room)(void *context);
+    struct kymo_rtt *rtt; /* what KYMO_RTT has defined, instead of the functions; or NULL */
+    uint32_t attempts;    /* for a frame that has no room, besides the first; then it is dropped */
+    uint32_t frame_size;  /* most bytes of a frame behind its header of 24, 64 at least; 0: 512 */
+    /* Whether interrupts are masked now: then no attempt is made. Or NULL. */
+    bool (*masked)(void);
+    void *buffer; /* as kymo_read wants it: aligned to 4 bytes, of kymo_buffer_size bytes at least */
+    size_t buffer_size;
+    uint32_t next;     /* the library's, as the rest; 0 at first */
+    uint32_t reserved; /* 0 */
+    struct kymo_sent sent;
+};
+
 /* ---- Samples ---- */
 
 /* The room that samples take for callers: KYMO_SAMPLER(name, cpus) stands once, in one C file, at
@@ -343,7 +402,7 @@ struct kymo_perf_options {
  * session as it is: the configuration is that of the first mode, except for KYMO_SAMPLE's period and
  * depth. KYMO_SAMPLE is refused (KYMO_EINVAL) where the first mode's configuration has no `sampler`
  * or no `samples_packets`. Returns the number of channels, from 0 on; each is a file of the trace. */
-#define kymo_start kymo_start_for_header_b46efbfa /* A library for another one does not link. */
+#define kymo_start kymo_start_for_header_57635928 /* A library for another one does not link. */
 int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
 
 /* Starts what the word `kymo=` of a command line asks for, which `kymo record` writes there:
@@ -405,6 +464,22 @@ uint64_t kymo_sample_period(void);
 /* Ticks until the next sample of this CPU: the period, give or take a quarter, so that samples do
  * not keep step with a loop. */
 uint64_t kymo_sample_next(void);
+
+/* Sends the first frame of the session, behind kymo_start: `kymo record --serial`, `--rtt`,
+ * `--rtt-gdb` and `--file` receive what follows. Returns 0, or -KYMO_ENOBUFS if the frame was
+ * dropped. */
+int32_t kymo_send_open(struct kymo_sender *sender);
+
+/* Sends what is new in all channels, and reads nothing for which there may be no room: that stays in
+ * the rings until the next call, and so does what is beyond 64 packets of a channel. Returns the
+ * bytes that were sent, 0 where there was nothing new or no room. -KYMO_ENOBUFS comes only from a
+ * sender that does not know its room; the receiver is told how many frames it lacks. */
+int32_t kymo_send(uint32_t mode, struct kymo_sender *sender);
+
+/* Ends the mode, the last that runs, sends what is left, says what was lost, and finishes. Where
+ * there is no room it calls `wait` until there is, or until it returns false or is NULL: what is left
+ * is given up then, and -KYMO_ENOBUFS returned. */
+int32_t kymo_send_finish(uint32_t mode, struct kymo_sender *sender, bool (*wait)(void *context));
 
 /* The calls below read the rings where they are, while recording goes on, with constant memory
  * however many CPUs there are: to find the next record they look through the packets again. That is
@@ -514,6 +589,19 @@ KYMO_INLINE bool kymo_sample(const struct kymo_sample *sample) {
 }
 KYMO_INLINE uint64_t kymo_sample_period(void) { return 0; }
 KYMO_INLINE uint64_t kymo_sample_next(void) { return UINT64_MAX; }
+KYMO_INLINE int32_t kymo_send_open(struct kymo_sender *sender) {
+    (void)sender;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_send(uint32_t mode, struct kymo_sender *sender) {
+    (void)mode, (void)sender;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_send_finish(uint32_t mode, struct kymo_sender *sender,
+                                     bool (*wait)(void *context)) {
+    (void)mode, (void)sender, (void)wait;
+    return -KYMO_EOPNOTSUPP;
+}
 KYMO_INLINE int32_t kymo_dump(kymo_write write, void *context, size_t last_n) {
     (void)write, (void)context, (void)last_n;
     return -KYMO_EOPNOTSUPP;
@@ -548,6 +636,9 @@ KYMO_INLINE int32_t kymo_perf_options(struct kymo_perf_options *options, int cou
 }
 
 #endif
+
+/* What the sender has sent and dropped so far. */
+KYMO_INLINE struct kymo_sent kymo_sent(const struct kymo_sender *sender) { return sender->sent; }
 
 /* ---- How events are recorded: for the macros and functions below, not for kernels ---- */
 

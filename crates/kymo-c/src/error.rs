@@ -46,6 +46,8 @@ errors! {
     Memory = 12, "KYMO_ENOMEM";
     /// Another call is at work: try again.
     Busy = 16, "KYMO_EBUSY";
+    /// What the frames go to was full, and a frame was dropped.
+    Dropped = 105, "KYMO_ENOBUFS";
 }
 
 impl Refusal {

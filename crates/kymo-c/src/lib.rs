@@ -34,6 +34,7 @@ pub mod own;
 pub mod perf;
 pub mod sample;
 pub mod session;
+pub mod transport;
 pub mod vocabulary;
 
 /// Stops the CPU where a debugger finds it: no panic crosses into C.

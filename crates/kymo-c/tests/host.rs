@@ -10,8 +10,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use generator::Expected;
+use kymo_capture::receive::{Ending, Line, Options, receive};
 use kymo_ctf::{Item, Trace, Value};
 
 const C: [&str; 2] = ["cc", "-std=c11"];
@@ -296,6 +299,49 @@ fn what_c_samples_is_in_the_trace() {
         "events_0 thread_yield tid=2",
     ];
     assert_eq!(lines, expected);
+}
+
+/// P-27 in C: what is sent in frames is received, over a line that is slow and over an up-buffer;
+/// what has no room is counted.
+#[test]
+fn what_c_sends_in_frames_is_received() {
+    let sent = recorded_by("send", "send", &C);
+    for name in ["line", "rtt"] {
+        let out = sent.join(format!("{name}.trace"));
+        fs::create_dir(&out).unwrap();
+        let options = Options {
+            line: Line::File(&sent.join(name)),
+            out: &out,
+            duration: None,
+            timeout: None,
+            grace: Duration::ZERO,
+            interrupted: &AtomicBool::new(false),
+        };
+        let (received, ending) = receive(&options, |_| ()).unwrap();
+        assert!(received.is_whole(), "{name}: {received:?}");
+        assert_eq!((ending, received.cpus), (Ending::Closed, 2), "{name}");
+        let (mut events, mut samples) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        for item in Trace::open(&out).unwrap().events() {
+            let event = match item.unwrap() {
+                Item::Event(event) => event,
+                Item::Loss(loss) => panic!("{name}: {loss:?}"),
+                _ => continue,
+            };
+            let (of, field) = match event.name() {
+                "sensor" => (&mut events, "value"),
+                "sample" => (&mut samples, "ip"),
+                _ => continue,
+            };
+            let cpu = usize::from(event.stream().to_string().ends_with("_1"));
+            of[cpu].push(event.fields.get(field).unwrap().as_u64().unwrap());
+        }
+        for cpu in 0..2 {
+            let expected: Vec<u64> = (0..500).map(|turn| 2 * turn + cpu).collect();
+            assert_eq!(events[cpu as usize], expected, "{name}");
+            let expected: Vec<u64> = (0..500).map(|turn| 0x1000 + turn).collect();
+            assert_eq!(samples[cpu as usize], expected, "{name}");
+        }
+    }
 }
 
 #[test]

@@ -9,6 +9,11 @@ void app(void);
 #define TRACE_FLAGS KYMO_ROLLING
 #define TRACE_PACKETS 8
 #define TRACE_PACKET_SIZE 512
+#elif defined(TRACE_SEND)
+/* The firmware sends what is recorded. */
+#define TRACE_FLAGS 0
+#define TRACE_PACKETS 32
+#define TRACE_PACKET_SIZE 512
 #else
 /* The host takes what is recorded while the firmware runs. */
 #define TRACE_FLAGS KYMO_HOST_READS

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use kymo_ctf::{Item, LossKind, Trace, Value};
-use kymo_e2e::{built, kymo, run, scratch};
+use kymo_e2e::{built, kymo, patience, run, scratch};
 use object::{Object, ObjectSection, ObjectSymbol};
 use serde_json::Value as Json;
 
@@ -130,6 +130,7 @@ fn no_code_that_panics_or_formats_is_linked() {
     for (image, function) in [
         ("KYMO_TINY_C", "kymo_record_3"),
         ("KYMO_FIRMWARE_C_DUMP", "kymo_dump_on_panic"),
+        ("KYMO_FIRMWARE_C_SEND", "kymo_send_finish"),
     ] {
         let names = symbols(image);
         assert!(names.iter().any(|name| name == function), "{image}");
@@ -204,6 +205,47 @@ fn a_firmware_shows_its_newest_records() {
             "[1 main] alarm"
         ]
     );
+}
+
+/// P-27 in C: frames that a firmware writes to a file of the host, and those in its up-buffer, are
+/// received whole.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn what_a_firmware_sends_in_frames_is_received() {
+    let folder = scratch("clib-send");
+    let mut qemu = Command::new("qemu-system-riscv32");
+    qemu.args(["-M", "virt,memory-backend=ram", "-bios", "none"]);
+    qemu.args(["-display", "none", "-monitor", "none", "-serial", "stdio"]);
+    qemu.args(["-m", "16M", "-object"]);
+    qemu.arg("memory-backend-file,id=ram,size=16M,share=on,mem-path=ram");
+    qemu.args(["-semihosting-config", "enable=on,target=native", "-kernel"]);
+    let output = run(
+        qemu.arg(built("KYMO_FIRMWARE_C_SEND")).current_dir(&folder),
+        0,
+    );
+    let console = String::from_utf8(output.stdout).unwrap();
+    for (line, file) in [("--file", "kymo.frames"), ("--rtt", "ram")] {
+        let out = folder.join(file).with_extension("trace");
+        let mut record = kymo(["record", "--timeout", patience(), line]);
+        run(record.arg(folder.join(file)).arg("--out").arg(&out), 0);
+        let mut sequences = Vec::new();
+        for item in Trace::open(&out).unwrap().events() {
+            match item.unwrap() {
+                Item::Event(event) if event.name() == "sample_taken" => {
+                    let sequence = event.fields.get("sequence").unwrap();
+                    sequences.push(sequence.as_u64().unwrap());
+                }
+                Item::Loss(loss) => panic!("{line}: {loss:?}\n{console}"),
+                _ => {}
+            }
+        }
+        // Those of two tasks.
+        sequences.sort_unstable();
+        let all: Vec<u64> = (0..300).flat_map(|number| [number; 2]).collect();
+        assert_eq!(sequences, all, "{line}\n{console}");
+    }
+    assert_eq!(console.matches("error 0, ").count(), 2, "{console}");
+    assert_eq!(console.matches(" 0 dropped").count(), 2, "{console}");
 }
 
 /// The instructions of one call that records, by function.

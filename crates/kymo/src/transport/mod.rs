@@ -38,6 +38,8 @@ pub mod rtt;
 
 pub use pump::Stopped;
 
+use core::num::NonZero;
+
 use crate::Diagnostics;
 use crate::wire::{self, HEADER_LEN, Kind, MAX_PAYLOAD, Open};
 
@@ -51,6 +53,11 @@ pub trait Sink {
     fn room(&self) -> Option<usize> {
         None
     }
+
+    /// Whether a sender with [`WhenFull::Wait`] may wait now. Otherwise it drops the frame at once.
+    fn may_wait(&self) -> bool {
+        true
+    }
 }
 
 impl<S: Sink> Sink for &mut S {
@@ -59,6 +66,9 @@ impl<S: Sink> Sink for &mut S {
     }
     fn room(&self) -> Option<usize> {
         S::room(self)
+    }
+    fn may_wait(&self) -> bool {
+        S::may_wait(self)
     }
 }
 
@@ -103,12 +113,16 @@ impl core::fmt::Display for Dropped {
 
 impl core::error::Error for Dropped {}
 
+/// The least payload of a full frame.
+const LEAST: NonZero<usize> = NonZero::new(64).unwrap();
+
 /// Sends channels in frames over a sink.
 #[derive(Debug)]
 pub struct Sender<S> {
     sink: S,
     when_full: WhenFull,
-    payload: usize,
+    /// Most bytes of a frame's payload.
+    payload: NonZero<usize>,
     number: u32,
     sent: Sent,
 }
@@ -121,10 +135,27 @@ impl<S: Sink> Sender<S> {
         Sender {
             sink,
             when_full,
-            payload: payload.clamp(64, MAX_PAYLOAD),
+            payload: NonZero::new(payload.min(MAX_PAYLOAD))
+                .unwrap_or(LEAST)
+                .max(LEAST),
             number: 0,
             sent: Sent::default(),
         }
+    }
+
+    /// Goes on where another sender to the same receiver has stopped, with what that said of its
+    /// [`next`](Self::next) and [`sent`](Self::sent): for callers that cannot keep a sender.
+    pub fn going_on(self, next: u32, sent: Sent) -> Sender<S> {
+        Sender {
+            number: next,
+            sent,
+            ..self
+        }
+    }
+
+    /// The number that the next frame will have.
+    pub fn next(&self) -> u32 {
+        self.number
     }
 
     /// The sink.
@@ -139,8 +170,14 @@ impl<S: Sink> Sender<S> {
 
     /// Whether there is room now for `len` bytes of a channel; true if the sink does not know.
     pub fn has_room(&self, len: usize) -> bool {
-        let headers = HEADER_LEN * len.div_ceil(self.payload).max(1);
-        self.sink.room().is_none_or(|room| room >= len + headers)
+        let framed = self.framed(len);
+        self.sink.room().is_none_or(|room| room >= framed)
+    }
+
+    /// How many bytes of the sink `len` bytes of a channel take, with their headers.
+    pub fn framed(&self, len: usize) -> usize {
+        let frames = len.saturating_sub(1) / self.payload + 1;
+        len.saturating_add(HEADER_LEN * frames)
     }
 
     /// Sends the first frame.
@@ -158,7 +195,7 @@ impl<S: Sink> Sender<S> {
     /// [`Dropped`].
     pub fn data(&mut self, channel: u32, bytes: &[u8]) -> Result<(), Dropped> {
         let mut result = Ok(());
-        for piece in bytes.chunks(self.payload) {
+        for piece in bytes.chunks(self.payload.get()) {
             match result {
                 Ok(()) => result = self.frame(Kind::Data, channel, piece),
                 Err(Dropped) => {
@@ -214,7 +251,7 @@ impl<S: Sink> Sender<S> {
         let WhenFull::Wait { masked, .. } = self.when_full else {
             return false;
         };
-        if *left == 0 || masked() {
+        if *left == 0 || masked() || !self.sink.may_wait() {
             return false;
         }
         *left -= 1;

@@ -133,11 +133,7 @@ impl<const UP: usize> Rtt<UP> {
             block.write.store(0, Ordering::Relaxed);
             block.read.store(0, Ordering::Relaxed);
             block.flags.store(0, Ordering::Relaxed);
-            Up {
-                block,
-                memory: memory.get(..size as usize).unwrap_or(memory),
-                write: 0,
-            }
+            Up::new(block, memory, 0)
         });
         // Partner: a host reads the rest after it has found the id.
         fence(Ordering::SeqCst);
@@ -145,6 +141,13 @@ impl<const UP: usize> Rtt<UP> {
             byte.store(letter, Ordering::Release);
         }
         each
+    }
+
+    /// An up-buffer of a block that was [started](Self::start), again: for callers that cannot keep
+    /// what that returned. `memory` is the same, and `written` what [`Up::written`] said last; there
+    /// is one caller at a time. `None` where there is no such buffer.
+    pub fn up<'a>(&'a self, index: usize, memory: &'a [AtomicU8], written: u32) -> Option<Up<'a>> {
+        Some(Up::new(self.up.get(index)?, memory, written))
     }
 }
 
@@ -157,7 +160,22 @@ pub struct Up<'a> {
     write: usize,
 }
 
-impl Up<'_> {
+impl<'a> Up<'a> {
+    fn new(block: &'a UpBlock, memory: &'a [AtomicU8], written: u32) -> Up<'a> {
+        // Offsets are 32 bits; what is beyond is not used.
+        let size = memory.len().min(u32::MAX as usize);
+        Up {
+            block,
+            memory: memory.get(..size).unwrap_or(memory),
+            write: (written as usize).min(size.saturating_sub(1)),
+        }
+    }
+
+    /// The place in the buffer where the next byte will stand.
+    pub fn written(&self) -> u32 {
+        self.write as u32
+    }
+
     fn free(&self) -> usize {
         // Partner: the host's store after it has copied the bytes before the offset.
         let read = self.block.read.load(Ordering::Acquire) as usize;
@@ -175,7 +193,8 @@ impl Up<'_> {
 impl Sink for Up<'_> {
     fn offer(&mut self, bytes: &[u8]) -> usize {
         let taken = self.free().min(bytes.len());
-        let (before, after) = self.memory.split_at(self.write);
+        let split = self.memory.split_at_checked(self.write);
+        let (before, after) = split.unwrap_or((self.memory, &[]));
         for (place, &byte) in after.iter().chain(before).zip(bytes.iter().take(taken)) {
             place.store(byte, Ordering::Relaxed);
         }

@@ -83,7 +83,7 @@ unsafe fn start_as(
     let mut channels = 0;
     for mode in Mode::ALL.into_iter().filter(|mode| options.starts(*mode)) {
         // SAFETY: the caller's promise.
-        let started = unsafe { start(mode as u32, &config, |name| options.records(name)) };
+        let started = unsafe { start(mode as u32, &config, &|name| options.records(name)) };
         channels = started.inspect_err(|_| {
             for before in Mode::ALL.into_iter().take(mode as usize) {
                 if options.starts(before) {

@@ -285,7 +285,7 @@ pub unsafe extern "C" fn kymo_start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.
     answer(match unsafe { config.as_ref() } {
         // SAFETY: as above.
-        Some(config) if config.is_aligned() => unsafe { start(mode, config, |_| true) },
+        Some(config) if config.is_aligned() => unsafe { start(mode, config, &|_| true) },
         _ => Err(Refusal::Fault),
     })
 }
@@ -297,7 +297,7 @@ impl CConfig {
 
     /// # Safety
     /// See [`kymo_start`].
-    // Inlined for the sake of kernels that call `kymo_start` alone, as the next ones are.
+    // Inlined for kernels that call `kymo_start` alone, as the next ones are: 100 bytes.
     #[inline(always)]
     pub(crate) unsafe fn events(&self) -> Result<Events, Refusal> {
         // SAFETY: the caller's promise.
@@ -395,11 +395,11 @@ impl CConfig {
 ///
 /// # Safety
 /// See [`kymo_start`].
-#[inline(always)]
+#[inline(never)]
 pub(crate) unsafe fn start(
     mode: u32,
     config: &CConfig,
-    is_on: impl Fn(&str) -> bool + Copy,
+    is_on: &dyn Fn(&str) -> bool,
 ) -> Result<usize, Refusal> {
     if mode as usize >= Mode::ALL.len() {
         return Err(Refusal::UnknownMode);

@@ -207,6 +207,8 @@ pub(crate) enum Firmware {
     Dump,
     /// What was recorded is sent in frames.
     Send,
+    /// How much stack calls take.
+    Stack,
 }
 
 /// Builds kernels/firmware-c, an RTOS in C for RV32. Returns its ELF image.
@@ -233,6 +235,11 @@ pub(crate) fn firmware(which: Firmware) -> Result<PathBuf> {
             "firmware-c-send",
             "apps/send.c",
             &["-DTRACE_SEND", "-DSTACK_WORDS=1024"],
+        ),
+        Firmware::Stack => (
+            "firmware-c-stack",
+            "apps/stack.c",
+            &["-DTRACE_SCHED", "-DSTACK_WORDS=2048"],
         ),
     };
     let image = target().join("clib").join(name);

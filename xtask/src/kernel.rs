@@ -150,6 +150,7 @@ const IN_C: [Image<Link>; 12] = [
     ("KYMO_FIRMWARE_C", || clib::firmware(Firmware::Work)),
     ("KYMO_FIRMWARE_C_OFF", || clib::firmware(Firmware::Off)),
     ("KYMO_FIRMWARE_C_SEND", || clib::firmware(Firmware::Send)),
+    ("KYMO_FIRMWARE_C_STACK", || clib::firmware(Firmware::Stack)),
     ("KYMO_FIRMWARE_C_DUMP", || clib::firmware(Firmware::Dump)),
     ("KYMO_FIRMWARE_C_SAMPLE", || {
         clib::firmware(Firmware::Sample)

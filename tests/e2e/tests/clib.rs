@@ -123,6 +123,35 @@ fn symbols(image: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
+/// What calls take of a stack, as a firmware finds that has painted it.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn calls_keep_to_their_budget_of_stack() {
+    let mut qemu = Command::new("qemu-system-riscv32");
+    qemu.args(["-M", "virt", "-bios", "none", "-display", "none"]);
+    qemu.args(["-monitor", "none", "-serial", "stdio", "-kernel"]);
+    let output = run(qemu.arg(built("KYMO_FIRMWARE_C_STACK")), 0);
+    let console = String::from_utf8(output.stdout).unwrap();
+    let budgets = budgets();
+    let stacks = budgets
+        .iter()
+        .filter(|(name, _)| name.starts_with("stack_"));
+    let mut measured = 0;
+    for (name, budget) in stacks {
+        let line = console.lines().find_map(|line| line.strip_prefix(name));
+        let found = line.and_then(|line| line.strip_prefix(" = ")).unwrap();
+        let (found, budget) = (found.parse::<i64>().unwrap(), budget.as_integer().unwrap());
+        println!("libkymo.a for RV32, {name}: {found} bytes ({budget})");
+        // A call that does nothing takes nothing.
+        assert!(
+            found <= budget && found >= budget / 2,
+            "{name}: {found} bytes, not {budget}"
+        );
+        measured += 1;
+    }
+    assert_eq!(measured, console.lines().count(), "{console}");
+}
+
 /// Nothing can panic, and nothing formats, not even what prints records.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
@@ -154,7 +183,9 @@ fn no_code_that_panics_or_formats_is_linked() {
 fn a_firmware_shows_its_newest_records() {
     let mut qemu = Command::new("qemu-system-riscv32");
     qemu.args(["-M", "virt", "-bios", "none", "-display", "none"]);
-    qemu.args(["-monitor", "none", "-serial", "stdio", "-kernel"]);
+    // Time is that of instructions: no interrupt comes before the firmware masks them.
+    qemu.args(["-icount", "shift=0,sleep=off", "-monitor", "none"]);
+    qemu.args(["-serial", "stdio", "-kernel"]);
     let output = run(qemu.arg(built("KYMO_FIRMWARE_C_DUMP")), 0);
     let console = String::from_utf8(output.stdout).unwrap();
     let part = |name: &str| -> Vec<&str> {

@@ -1,16 +1,8 @@
 /* What a session has lost is told at its end; what it left in the memory can be taken up again; and
  * the kernel decides who may call. */
-#include <stdio.h>
 #include <string.h>
 #include "one_cpu.h"
-
-#define CHECK(condition)                                                          \
-    do {                                                                          \
-        if (!(condition)) {                                                       \
-            printf("%d: %s\n", __LINE__, #condition);                             \
-            return 1;                                                             \
-        }                                                                         \
-    } while (0)
+#include "check.h"
 
 KYMO_MEMORY(1, 1 << 17)
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "port.h"
+#include "check.h"
 
 KYMO_MEMORY(1, KYMO_REGION_SIZE(1, 64, 1024))
 
@@ -61,14 +62,6 @@ static int32_t set_priority(void *context, int32_t to, int32_t *before) {
 }
 
 #define COUNT(words) ((int)(sizeof(words) / sizeof(words)[0]))
-#define CHECK(condition)                                                          \
-    do {                                                                          \
-        if (!(condition)) {                                                       \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);               \
-            return 1;                                                             \
-        }                                                                         \
-    } while (0)
-
 int main(int argc, char **argv) {
     static uint32_t buffer[4096];
     static const char *const words[] = {"-t", "10", "-s", "2", "-p", "9", "-o", "recorded", "rest"};

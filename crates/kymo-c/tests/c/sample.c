@@ -1,15 +1,7 @@
 /* Samples join a trace and leave it; what is wrong about a sample does no harm. */
-#include <stdio.h>
 #include <string.h>
 #include "port.h"
-
-#define CHECK(condition)                                                          \
-    do {                                                                          \
-        if (!(condition)) {                                                       \
-            fprintf(stderr, "%d: %s\n", __LINE__, #condition);                    \
-            return 1;                                                             \
-        }                                                                         \
-    } while (0)
+#include "check.h"
 
 KYMO_MEMORY(2, KYMO_REGION_SIZE(2, 32, 2048) + 2 * 8 * 2048)
 KYMO_SAMPLER(sampler, 2)
@@ -83,22 +75,6 @@ static int take(void) {
     CHECK(kymo_sample(&it));
     this_cpu = 0;
     CHECK(!kymo_sample(NULL));
-    return 0;
-}
-
-static int drain(uint32_t mode, const char *folder, int32_t channels) {
-    static uint32_t buffer[4096];
-    for (int32_t channel = 0; channel < channels; channel++) {
-        char name[16], path[512];
-        CHECK(kymo_channel_name((uint32_t)channel, name, sizeof name) == (int32_t)strlen(name));
-        snprintf(path, sizeof path, "%s/%s", folder, name);
-        FILE *file = fopen(path, "ab");
-        CHECK(file != NULL);
-        int32_t bytes;
-        while ((bytes = kymo_read(mode, (uint32_t)channel, buffer, sizeof buffer)) > 0)
-            CHECK(fwrite(buffer, 1, (size_t)bytes, file) == (size_t)bytes);
-        CHECK(bytes == 0 && fclose(file) == 0);
-    }
     return 0;
 }
 

@@ -10,6 +10,7 @@ mod context;
 mod diagnostics;
 mod ground;
 mod mode;
+mod reading;
 mod refused;
 mod word;
 
@@ -21,7 +22,7 @@ pub use refused::Refused;
 
 use core::fmt;
 
-use crate::channel::{ChannelId, ChannelKind, ChannelSet};
+use crate::channel::{ChannelKind, ChannelSet};
 use crate::count::{Counting, GroupSpec};
 use crate::ctf::stream::Stream;
 use crate::event::{Declarations, Declared, Vocabulary, name_fits};
@@ -30,9 +31,8 @@ use crate::history::History;
 use crate::platform::{Call, Platform};
 use crate::ring::config::{Config, Error};
 use crate::ring::layout::{Consumer, Overflow};
-use crate::ring::reader::{ChannelReader, Region, Shapes, View};
+use crate::ring::reader::Region;
 use crate::ring::region::Memory;
-use crate::ring::source::{Live, Source};
 use crate::sample::LONGEST_PERIOD;
 use crate::session::Session;
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -79,7 +79,7 @@ pub type Recorder<P, const CPUS: usize> = Sessions<P, Fixed<CPUS>>;
 /// A kernel's sessions over one region, one at a time.
 ///
 /// [`channels`](Sessions::channels) numbers the channels. Everything that is read of one of them,
-/// in order, is a file of the trace; its [`ChannelId`] prints as the file's name.
+/// in order, is a file of the trace; its [`ChannelId`](crate::ChannelId) prints as the file's name.
 pub struct Sessions<P, G: Ground> {
     ground: G,
     /// The modes that this build has.
@@ -339,59 +339,6 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         Ok(session)
     }
 
-    /// The stream of a channel in its place, opened where nobody has asked for it before: a kernel
-    /// that leaves the reading to a host is linked without a reader. The caller has claimed the
-    /// place, and has seen since that there is a session: none ends until the claim does.
-    fn opened<'a>(
-        &self,
-        place: &'a mut Option<Stream>,
-        cpu: u32,
-        kind: ChannelKind,
-    ) -> Result<&'a mut Stream, Refused> {
-        if place.is_none() {
-            let live = self.ground.memory().live();
-            let region = Region::open(&live).map_err(|_| Refused::Invalid)?;
-            let reader = region.channel(&live, cpu, kind);
-            let (reader, header) = (reader.map_err(|_| Refused::Invalid)?, region.header());
-            *place = Some(Stream::new(reader, header.uuid, header.clock_start));
-        }
-        place.as_mut().ok_or(Refused::Invalid)
-    }
-
-    /// Has a look at the reader of a channel of the present session.
-    ///
-    /// # Errors
-    /// [`Refused::Invalid`] where there is no session, or not that channel; [`Refused::Busy`] while
-    /// it is read.
-    pub fn with_reader<R>(
-        &self,
-        cpu: u32,
-        kind: ChannelKind,
-        look: impl FnOnce(&ChannelReader) -> R,
-    ) -> Result<R, Refused> {
-        let place = self.ground.stream(cpu, kind).ok_or(Refused::Invalid)?;
-        let mut claim = place.claim().ok_or(Refused::Busy)?;
-        if !self.states().any_is_readable() {
-            return Err(Refused::Invalid);
-        }
-        let stream = self.opened(claim.get(), cpu, kind)?;
-        Ok(look(stream.reader()))
-    }
-
-    /// Opens all channels of the region. Gives its packets' largest size, in words.
-    fn open_streams(&self) -> Result<usize, Refused> {
-        let live = self.ground.memory().live();
-        let region = Region::open(&live).map_err(|_| Refused::Invalid)?;
-        let mut packet_words = 0;
-        for (cpu, kind) in region.channels().streams() {
-            let place = self.ground.stream(cpu, kind).ok_or(Refused::Invalid)?;
-            let mut claim = place.wait();
-            let stream = self.opened(claim.get(), cpu, kind)?;
-            packet_words = packet_words.max(stream.reader().scratch_words());
-        }
-        Ok(packet_words)
-    }
-
     /// Takes up what a session has left in the memory, of this boot or of the one before a warm
     /// reset: the mode is stopped then, `read` gives the trace, and `finish` gives it up. `None`
     /// where there is nothing that can be read.
@@ -444,127 +391,6 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         }))
     }
 
-    fn close_streams(&self) {
-        for stream in self.streams() {
-            *stream.wait().get() = None;
-        }
-    }
-
-    /// The places of all streams.
-    fn streams(&self) -> impl Iterator<Item = &Exclusive<Option<Stream>>> {
-        let of = |cpu| ChannelKind::ALL.map(|kind| self.ground.stream(cpu, kind));
-        (0..self.ground.cpus()).flat_map(of).flatten()
-    }
-
-    /// Copies what is new in a channel to the front of `buffer`: its next CTF packet, or the next
-    /// part of the metadata. Returns the length in bytes, a multiple of 4 except at the end of the
-    /// metadata; 0 where there is nothing new. `buffer` is `None` where the caller's pointer is
-    /// bad; what lies behind that length is undefined and must not leave the kernel.
-    ///
-    /// # Errors
-    /// [`Refused`]; [`Refused::Invalid`] also for a buffer of less than
-    /// [`buffer_words`](Self::buffer_words). For the metadata, one word is enough.
-    pub fn read(
-        &self,
-        mode: u32,
-        channel: u32,
-        buffer: Option<&mut [u32]>,
-    ) -> Result<usize, Refused> {
-        let buffer = buffer.ok_or(Refused::Fault)?;
-        let mode = self.admit(mode, Call::Read)?;
-        if !self.state(mode).is_readable() {
-            return Err(Refused::Invalid);
-        }
-        let (cpu, kind) = match self.channels().get(channel).ok_or(Refused::Invalid)? {
-            ChannelId::Metadata => return self.read_metadata(buffer),
-            ChannelId::Cpu(cpu, kind) => (cpu, kind),
-        };
-        let place = self.ground.stream(cpu, kind).ok_or(Refused::Invalid)?;
-        let mut claim = place.claim().ok_or(Refused::Busy)?;
-        // A `finish` may have come in between. One that comes now waits for the claim.
-        if !self.state(mode).is_readable() {
-            return Err(Refused::Invalid);
-        }
-        let stream = self.opened(claim.get(), cpu, kind)?;
-        let live = self.ground.memory().live();
-        let is_reopened = self.channels.load(Relaxed) & REOPENED != 0;
-        match self.ground.vocabulary().filter(|_| !is_reopened) {
-            Some(vocabulary) => self.read_stream(stream, &live, vocabulary, buffer),
-            None => {
-                let region = Region::open(&live).map_err(|_| Refused::Invalid)?;
-                self.read_stream(stream, &live, &region.shapes(&live), buffer)
-            }
-        }
-    }
-
-    /// Reads records of these shapes. Of a session that another kernel may have recorded, nobody
-    /// frees packets, and its clock need not be that of this one.
-    fn read_stream(
-        &self,
-        stream: &mut Stream,
-        live: &Live,
-        shapes: &impl Shapes,
-        buffer: &mut [u32],
-    ) -> Result<usize, Refused> {
-        let is_reopened = self.channels.load(Relaxed) & REOPENED != 0;
-        let now = if is_reopened { 0 } else { P::clock() };
-        let view = if self.states().any_runs() {
-            View::Live
-        } else {
-            View::PostMortem
-        };
-        let consumes = !is_reopened && stream.reader().is_consumed_by(Consumer::Kernel);
-        let words = stream.read(
-            live,
-            shapes,
-            (view, now),
-            self.record_words(),
-            buffer,
-            |reader| {
-                if consumes {
-                    reader.release(live)
-                } else {
-                    Ok(())
-                }
-            },
-        );
-        words.map(|words| 4 * words).map_err(|_| Refused::Invalid)
-    }
-
-    /// The least number of words that a buffer of `read` must have in the present session. One of
-    /// more than 65,536 words gains nothing: host tools take no packet of more than 256 KiB.
-    pub fn buffer_words(&self, packet_size: u32) -> usize {
-        Stream::buffer_words(packet_size as usize / 4, self.record_words())
-    }
-
-    /// Words of the longest record of the present session or, before the first one, of one of all
-    /// events that are known.
-    fn record_words(&self) -> usize {
-        let words = self.record_words.load(Relaxed) as usize;
-        match self.ground.vocabulary() {
-            Some(vocabulary) if words == 0 => vocabulary.max_record_words(self.channels()),
-            _ => words,
-        }
-    }
-
-    fn read_metadata(&self, buffer: &mut [u32]) -> Result<usize, Refused> {
-        let mut claim = self.metadata.claim().ok_or(Refused::Busy)?;
-        let live = self.ground.memory().live();
-        let region = Region::open(&live).map_err(|_| Refused::Invalid)?;
-        if buffer.is_empty() {
-            // Each call would read 0 bytes, which would mean that there is nothing new.
-            return Err(Refused::Invalid);
-        }
-        let (at, len) = (claim.get(), region.header().metadata_len as usize);
-        let words = (len.saturating_sub(*at)).div_ceil(4).min(buffer.len());
-        let part = buffer.get_mut(..words).ok_or(Refused::Invalid)?;
-        live.copy(region.header().metadata_offset + *at as u64, part)
-            .map_err(|_| Refused::Invalid)?;
-        let bytes = (4 * words).min(len.saturating_sub(*at));
-        *at += bytes;
-        Ok(bytes)
-    }
-
     /// Switches events on or off while they are recorded: all whose name is `name` or, where `name`
     /// ends with `*`, begins with what stands before that. After `start` all are on. Returns how
     /// many events have such a name.
@@ -578,7 +404,7 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
     /// [`switch`](Self::switch) for all events that `is_meant` says yes to.
     ///
     /// # Errors
-    /// Those of `switch`.
+    /// The errors of [`switch`](Self::switch).
     pub fn switch_each(
         &self,
         mode: u32,

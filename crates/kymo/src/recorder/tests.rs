@@ -11,6 +11,7 @@ use crate::event::Event;
 use crate::platform::ByPointer;
 use crate::ring::layout::Clock;
 use crate::ring::masked::Masked;
+use crate::ring::reader::View;
 use crate::thread_cpu::{BLOCK, Block, NoInterrupts, leaked};
 use crate::tracer::Tracer;
 

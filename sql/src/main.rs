@@ -65,9 +65,9 @@ struct Arguments {
 
 /// What a query had to leave out.
 struct Missing {
-    /// Of the traces.
+    /// What is damaged in the traces.
     damage: Vec<String>,
-    /// Beside them.
+    /// What is missing beside the traces.
     notes: Vec<String>,
 }
 

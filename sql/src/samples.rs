@@ -95,7 +95,7 @@ impl Named {
 }
 
 impl Stacks {
-    /// Those of a trace, which is read the first time.
+    /// The stacks of a trace, which is read the first time.
     fn of(
         traces: &Traces,
         trace: &Opened,

@@ -1,7 +1,8 @@
 //! Measures `kymo query` on one trace, beside other verbs of `kymo` and beside DuckDB.
 //!
-//! Everything is measured in one run, so that the ratios compare like with like: in every round each
-//! command runs once, and its least time counts. What is compared must also have the same answer.
+//! Everything is measured in one run, so that the ratios compare like with like: in every round
+//! each command runs once, and its least time counts. The query must count as many events as
+//! `kymo dump`, and its percentiles must be DuckDB's; `kymo report` is only timed.
 //! `cargo xtask bench sql` makes the trace and runs this program.
 
 mod command;
@@ -79,7 +80,7 @@ struct Times {
     calls: f64,
     export: f64,
     duckdb: f64,
-    /// Of DuckDB's query alone.
+    /// DuckDB's query alone.
     parquet: f64,
     part: f64,
 }
@@ -135,7 +136,7 @@ impl Arguments {
         Ok((whole, seconds.parse()?, rows.to_owned()))
     }
 
-    /// Of the trace: number of events, and the 1 % in the middle of its time.
+    /// The trace's number of events, and the 1 % in the middle of its time.
     fn part(&self) -> Result<(u64, i64, i64)> {
         let sql = "select sum(events), min(begin_ns), max(end_ns) from cpus";
         let text = self.query(sql).output()?;
@@ -283,7 +284,7 @@ fn print(arguments: &Arguments, times: Times, memory: f64) {
     }
 }
 
-/// Checks that those which are compared give the same answers.
+/// Checks the number of events by that of `kymo dump`, and percentiles by DuckDB.
 fn compare(arguments: &Arguments) -> Result<()> {
     let number = |text: Option<&str>| text.and_then(|text| text.trim().parse::<f64>().ok());
     let counted = arguments.kymo(&["dump", "--count", "--json"]).output()?;

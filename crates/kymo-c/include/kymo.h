@@ -190,7 +190,7 @@ struct kymo_event {
 struct kymo_config {
     uint32_t flags;         /* of KYMO_ROLLING and KYMO_HOST_READS */
     uint32_t cpus;          /* CPUs that record; 0: those of KYMO_MEMORY */
-    uint32_t packet_size;   /* bytes, a power of two from 256 to 131072; 0: 1024, with samples 2048 */
+    uint32_t packet_size;   /* bytes, a power of two, 256 to 131072; 0: 1024, with samples 2048 */
     uint32_t packets;       /* of each CPU's events, 4 at least; 0: as many as fit */
     uint32_t names_packets; /* of each CPU's names, 4 at least; 0: 4 */
     uint32_t events_count;  /* ids in events */
@@ -404,10 +404,11 @@ struct kymo_perf_options {
 #ifndef KYMO_OFF
 
 /* Begins to record. The tables of `config` must stay. A mode that joins one that runs takes the
- * session as it is: the configuration is that of the first mode, except for KYMO_SAMPLE's period and
- * depth. KYMO_SAMPLE is refused (KYMO_EINVAL) where the first mode's configuration has no `sampler`
- * or no `samples_packets`. Returns the number of channels, from 0 on; each is a file of the trace. */
-#define kymo_start kymo_start_for_header_66158580 /* A library for another one does not link. */
+ * session as it is: the configuration is that of the first mode, except for the period and depth
+ * of KYMO_SAMPLE, which is refused (KYMO_EINVAL) where the first mode's configuration has no
+ * `sampler` or no `samples_packets`. Returns the number of channels, from 0 on; each is a file of
+ * the trace. */
+#define kymo_start kymo_start_for_header_5fd2d248 /* A library for another one does not link. */
 int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
 
 /* Starts what the word `kymo=` of a command line asks for, which `kymo record` writes there:
@@ -2797,9 +2798,9 @@ KYMO_INLINE void kymo_user_name(uint32_t id, const char *name, size_t name_size)
  *
  *     KYMO_EVENT_TABLE(my_events, MY_EVENTS)
  *
- * defines the table that KYMO_OWN(config, my_events) puts into the configuration. An event has any number of
- * fields up to 64; a BARE one has none. Ids are 21 to 29 (records of one word and the fields) or
- * 1000 to 2047 (two words). Types of fields: u8 u16 u32 u64, i8 i16 i32 i64, x8 x16 x32 x64 (shown
+ * defines the table that KYMO_OWN(config, my_events) puts into the configuration. An event has any
+ * number of fields up to 64; a BARE one has none. Ids are 21 to 29 (records of one word and the
+ * fields) or 1000 to 2047 (two words). Types of fields: u8 u16 u32 u64, i8 i16 i32 i64, x8 x16 x32 x64 (shown
  * in hexadecimal), flag, and text, of which at most 4 stand behind all others; a text takes two
  * arguments, as a name does. */
 

@@ -237,7 +237,7 @@ impl Ground for Kernel {
         !events.sampler.is_null()
     }
 
-    /// By the function that records names: it is there anyway.
+    /// Records it by the function that records names, which is there anyway.
     fn record_sampling<P: Platform>(&self, sampling: &Sampling) {
         let (words, _) = sampling.encode();
         // SAFETY: these are the words of the event, as its declaration encodes them.

@@ -34,8 +34,9 @@ pub const EXAMPLES: &str = "Examples:
 
 On a terminal, keys choose what is shown; the last line names them. Elsewhere each window is printed
 below the one before, until its tracer ends the recording. The tables are those of kymo report, of
-the window alone: shares are of its time, and a wait or call that ends in it counts in full. A window
-ends with the newest event of half a second before now; what is written too late for that is counted.";
+the window alone: shares are of its time, and a wait or call that ends in it counts in full. A
+window ends with the newest event of half a second before now; what is written too late for that is
+counted.";
 
 /// How often the trace is looked at, and the keyboard.
 const LOOKS: Duration = Duration::from_millis(100);

@@ -4,7 +4,7 @@
 //! they give, `kymo record` notes beside the trace which kernel it booted, and a program that
 //! samples itself which files it has loaded, and where. What the command line gives comes first.
 //!
-//! - What code is at an address, [`kymo_symbols`] says; which addresses there are, [`kymo_profile`].
+//! - [`kymo_symbols`] says what code is at an address; [`kymo_profile`], which addresses there are.
 //! - A file that the command line names must be readable; one that was noted may have gone. What is
 //!   missing is said in sentences, which are handed to the caller: nothing here prints.
 

@@ -56,7 +56,7 @@ pub(crate) struct Finder<'u> {
     options: Options,
     pub(crate) machine: Machine,
     pub(crate) counts: Counts,
-    /// Those of the last sample, the innermost first.
+    /// The addresses of the last sample, the innermost first.
     pub(crate) addresses: Vec<u64>,
     stacks: Stacks<'u>,
     /// Whether a counter makes the samples: their periods are events, and not ticks.

@@ -145,7 +145,7 @@ fn escaped(name: &str) -> String {
 pub struct StackNames(NamedStacks);
 
 impl StackNames {
-    /// Those of a profile.
+    /// The names of a profile's stacks.
     pub fn of(profile: &Profile) -> StackNames {
         StackNames(NamedStacks::of(profile, false))
     }

@@ -42,7 +42,7 @@ pub struct SingleSample {
 }
 
 impl<'u> Samples<'u> {
-    /// Those of a trace whose items are added from the first on.
+    /// The samples of a trace whose items are added from the first on.
     pub fn new(options: Options, unwind: Option<Box<Unwind<'u>>>) -> Samples<'u> {
         Samples {
             finder: Finder::new(options, unwind),

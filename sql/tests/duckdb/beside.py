@@ -130,7 +130,7 @@ def main():
                 sys.exit(f"{query_of}\nkymo-query: {one}\nDuckDB:     {other}")
     if empty > len(queries) / 2:
         sys.exit("most queries have no rows")
-    print(f"{len(queries)} queries of seed {seed}: the same rows as DuckDB, {empty} of them without any")
+    print(f"{len(queries)} queries of seed {seed}: the rows of DuckDB, {empty} of them without any")
 
 
 main()

@@ -124,9 +124,9 @@ pub fn busy(name: &str, seed: u64, steps: u64) -> Made {
     made
 }
 
-/// The same of the Linux kernel, as LTTng records it: on two CPUs, threads switch, wake each other,
-/// call, are interrupted and create processes. It has no locks and no counters, and its system calls
-/// have names, but no numbers.
+/// A trace of the Linux kernel, as LTTng records it: on two CPUs, threads switch, wake each other,
+/// call, are interrupted and create processes. It has no locks and no counters, and its system
+/// calls have names, but no numbers.
 pub fn linux(name: &str, seed: u64, steps: u64) -> Lttng {
     let states = RELEASES[3];
     let mut made = Lttng::new(name, states.release, 2, steps * 2_000);
@@ -172,7 +172,7 @@ pub fn linux(name: &str, seed: u64, steps: u64) -> Lttng {
                 4 => {
                     stream.irq_entry(now, 1, "eth0");
                     stream.irq_exit(end, 1);
-                    // Of the same number as the line.
+                    // A soft interrupt may have the line's number.
                     stream.softirq_entry(end + 1, 1);
                     now = end + 1 + random.below(300);
                     stream.softirq_exit(now, 1);

@@ -288,7 +288,7 @@ fn values_are_those_of_the_counters() {
     }
 }
 
-/// Of each counter: number of values, the least, the greatest and the last.
+/// Each counter's number of values, and the least, the greatest and the last of them.
 fn counters(path: &Path) -> BTreeMap<String, (u64, i64, i64, i64)> {
     let trace = Trace::open(path).unwrap();
     let (map, mut values) = (trace.map(), BTreeMap::new());

@@ -71,7 +71,7 @@ stream {{
 pub struct Lttng {
     path: PathBuf,
     release: String,
-    /// By CPU.
+    /// The CPUs' streams, by number.
     streams: Vec<Stream>,
 }
 
@@ -234,11 +234,11 @@ impl Stream {
 pub struct States {
     /// The release of the kernel.
     pub release: &'static str,
-    /// Of a thread that was preempted.
+    /// The state of a thread that was preempted.
     pub preempted: i64,
-    /// Of an idle kernel thread.
+    /// The state of an idle kernel thread.
     pub without_work: i64,
-    /// Of a thread that only a fatal signal wakes.
+    /// The state of a thread that only a fatal signal wakes.
     pub killable: i64,
     /// Of a thread that has ended.
     pub dead: i64,

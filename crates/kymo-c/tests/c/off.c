@@ -20,7 +20,8 @@ int side_effects(void) {
 #ifdef KYMO_OFF
     struct kymo_config config = {0};
     KYMO_OWN(config, my_events);
-    if (kymo_start(KYMO_TRACE, &config) != -KYMO_EOPNOTSUPP || kymo_stop(KYMO_TRACE) != -KYMO_EOPNOTSUPP)
+    if (kymo_start(KYMO_TRACE, &config) != -KYMO_EOPNOTSUPP ||
+        kymo_stop(KYMO_TRACE) != -KYMO_EOPNOTSUPP)
         count++;
     if (kymo_read(KYMO_TRACE, 0, &config, 4) != -KYMO_EOPNOTSUPP || kymo_memory_needed() != 0)
         count++;

@@ -85,7 +85,7 @@ fn events() -> Vec<&'static EventSchema> {
     ALL.events().iter().copied().filter(is_there).collect()
 }
 
-/// Those that have a function in C: all but those that the library records.
+/// The events that have a function in C: all but those that the library records.
 fn functions() -> Vec<&'static EventSchema> {
     let is_librarys = |name: &str| name.starts_with("kymo_") || name.starts_with("sampl");
     events()

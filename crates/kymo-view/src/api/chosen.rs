@@ -10,7 +10,7 @@ use super::{Refused, Seen};
 
 /// Chooses items of the trace, for one pass over it.
 pub(super) struct Chosen {
-    /// In nanoseconds from the clock's origin, both included.
+    /// Begin and end in nanoseconds from the clock's origin, both included.
     from: i128,
     to: i128,
     conditions: Option<Conditions>,

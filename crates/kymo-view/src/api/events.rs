@@ -22,7 +22,7 @@ struct Listed {
 
 #[derive(Serialize)]
 struct Event {
-    /// In nanoseconds since the first event; `None` if it has no time.
+    /// Its time in nanoseconds since the first event; `None` if it has none.
     at_ns: Option<i64>,
     name: String,
     cpu: Option<u64>,

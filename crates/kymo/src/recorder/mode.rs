@@ -50,8 +50,9 @@ impl Mode {
         }
     }
 
-    /// Whether the mode records the event of this id in this channel. All modes record names; samples need to know besides
-    /// which process a thread belongs to, and which program it executes.
+    /// Whether the mode records the event of this id in this channel. All modes record names;
+    /// samples need to know besides which process a thread belongs to, and which program it
+    /// executes.
     pub fn records(self, channel: ChannelKind, id: u32) -> bool {
         const LIFE: [u32; 6] = [
             ThreadCreate::ID,

@@ -144,7 +144,7 @@ const IN_RUST: [Image<Build>; 20] = [
 ];
 
 /// Images of kernels in C, which are linked to the library.
-const IN_C: [Image<Link>; 12] = [
+const IN_C: [Image<Link>; 13] = [
     ("KYMO_TINY_C", clib::tiny),
     ("KYMO_TINY_C_RECORDER", clib::recorder),
     ("KYMO_FIRMWARE_C", || clib::firmware(Firmware::Work)),

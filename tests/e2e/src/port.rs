@@ -32,6 +32,15 @@ pub struct Received {
     pub folder: PathBuf,
 }
 
+/// A machine's memory is 128 MB, of which a test that passes has no need any more.
+impl Drop for Received {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let _ = fs::remove_file(self.ram());
+        }
+    }
+}
+
 impl Received {
     /// The machine's memory.
     pub fn ram(&self) -> PathBuf {

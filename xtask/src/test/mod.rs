@@ -352,7 +352,8 @@ pub(crate) const STEPS: &[Step] = &[
     step("e2e", "kernels under QEMU, and what users see", |_| {
         e2e::all()?.run(|file| !e2e::has_a_step(file))
     })
-    .needs(&["kernels", "cli"]),
+    .needs(&["kernels", "cli"])
+    .leaves(&["e2e"]),
     step(
         "babeltrace2",
         "the reader of traces beside babeltrace2",

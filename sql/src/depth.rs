@@ -5,8 +5,8 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{Expr, Query, Visit as _, Visitor};
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{Expr, Query, Visit, Visitor};
 
 use crate::Error;
 
@@ -55,14 +55,24 @@ impl Visitor for Depth {
 /// Refuses a statement with an expression that would take too long to plan.
 pub(crate) fn check(statement: &Statement) -> Result<(), Error> {
     match statement {
-        Statement::Statement(statement) if statement.visit(&mut Depth::default()).is_break() => {
-            Err(Error::Query(format!(
-                "an expression is nested more than {DEEPEST} deep; split the query, or write a \
-                 list as `in (..)`"
-            )))
-        }
+        Statement::Statement(statement) => check_in(statement),
         Statement::Explain(explain) => check(&explain.statement),
-        // The others are refused, or have no expressions.
+        // It is refused only once its query is planned.
+        Statement::CopyTo(copy) => match &copy.source {
+            CopyToSource::Query(query) => check_in(query),
+            CopyToSource::Relation(_) => Ok(()),
+        },
+        // The others are refused, and soon, or have no expressions.
         _ => Ok(()),
+    }
+}
+
+fn check_in(part: &impl Visit) -> Result<(), Error> {
+    match part.visit(&mut Depth::default()) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(Error::Query(format!(
+            "an expression is nested more than {DEEPEST} deep; split the query, or write a list \
+             as `in (..)`"
+        ))),
     }
 }

@@ -79,7 +79,13 @@ fn expressions_that_are_too_deep_are_refused() {
     let sum = |terms: usize| format!("select {} as n", vec!["1"; terms].join("+"));
     let output = query(&[trace, "--format=csv", &sum(400)]);
     assert_eq!(text(&output.stdout), "n\n400\n");
-    for deep in [sum(5_000), format!("explain {}", sum(5_000))] {
+    for deep in [
+        sum(5_000),
+        format!("explain {}", sum(5_000)),
+        // What copies is refused, but only once it is planned.
+        format!("copy ({}) to 'sums.csv'", sum(5_000)),
+        format!("explain copy ({}) to 'sums.csv'", sum(5_000)),
+    ] {
         let output = query(&[trace, &deep]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");

@@ -62,6 +62,7 @@ static int32_t put(void *context, const char *text, size_t size) {
 void start(void);
 void start(void) {
     static struct kymo_config config = {.dump_state = nothing, .synchronize = nothing};
+    static struct kymo_name_epoch named;
     static uint32_t buffer[2048];
     struct kymo_counts counts;
     struct kymo_record record;
@@ -73,6 +74,7 @@ void start(void) {
     kymo_sched_switch(1, 2, KYMO_THREAD_STATE_RUNNABLE, KYMO_SWITCH_REASON_EXPIRED, 0);
     kymo_sched_switch_masked(1, 2, KYMO_THREAD_STATE_RUNNABLE, KYMO_SWITCH_REASON_EXPIRED, 0);
     kymo_thread_name(1, "one", KYMO_TO_NUL);
+    kymo_thread_named(&named, 1, "one", KYMO_TO_NUL);
     trace_sensor(1, "one", KYMO_TO_NUL);
     trace_watchdog();
     kymo_snapshot(KYMO_TRACE);

@@ -4,6 +4,7 @@
 //! places where interrupts are masked already; their caller has read the clock, so that they call
 //! nothing, and need no stack.
 
+use kymo::NameEpoch;
 use kymo::platform::{Interrupts, Platform};
 use kymo::ring::layout::COMPACT_IDS;
 
@@ -14,10 +15,11 @@ type Kymo = kymo::Tracer<Port>;
 
 /// Runs `record` with interrupts masked, and gives it the time.
 #[inline(always)]
-fn masked(record: impl FnOnce(u64)) {
+fn masked<R>(record: impl FnOnce(u64) -> R) -> R {
     let saved = PortInterrupts::mask();
-    record(Port::clock());
+    let recorded = record(Port::clock());
     PortInterrupts::restore(saved);
+    recorded
 }
 
 macro_rules! compact {
@@ -75,16 +77,27 @@ pub unsafe extern "C" fn kymo_record_words(id: u32, words: *const u32, len: u32)
     masked(|time| unsafe { kymo_record_words_masked(time, id, words, len) });
 }
 
-/// Records an event of the names channel with these words.
+/// Records an event of the names channel with these words. Whether it was recorded.
 ///
 /// # Safety
 /// There are `len` words at `words`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn kymo_record_name(id: u32, words: *const u32, len: u32) {
+pub unsafe extern "C" fn kymo_record_name(id: u32, words: *const u32, len: u32) -> bool {
     // SAFETY: the caller's promise; interrupts are masked.
-    masked(|time| unsafe {
-        Kymo::record_raw_name_at(time, id, slice(words, len));
-    });
+    masked(|time| unsafe { Kymo::record_raw_name_at(time, id, slice(words, len)) })
+}
+
+/// The present name epoch, if a thing was not named in it; else 0, which is none. Its word is a
+/// [`NameEpoch`].
+#[unsafe(no_mangle)]
+pub extern "C" fn kymo_name_due(named: &NameEpoch) -> u32 {
+    named.due().unwrap_or(0)
+}
+
+/// Notes that the thing was named in this epoch.
+#[unsafe(no_mangle)]
+pub extern "C" fn kymo_name_recorded(named: &NameEpoch, epoch: u32) {
+    named.named_in(epoch);
 }
 
 /// # Safety

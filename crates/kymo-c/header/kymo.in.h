@@ -614,6 +614,14 @@ KYMO_INLINE int32_t kymo_perf_options(struct kymo_perf_options *options, int cou
 /* What the sender has sent and dropped so far. */
 KYMO_INLINE struct kymo_sent kymo_sent(const struct kymo_sender *sender) { return sender->sent; }
 
+/* When a thing was named last: kept beside its number, zero at first and again whenever the number or
+ * the name becomes another's. kymo_thread_named and those like it stand in front of the events that
+ * use the number, and record the name where it is due: once in a session, and in a flight recorder
+ * again before the ring of names has rolled over it. A name without room is tried again. */
+struct kymo_name_epoch {
+    uint32_t epoch;
+};
+
 /* ---- How events are recorded: for the macros and functions below, not for kernels ---- */
 
 #ifndef KYMO_OFF
@@ -631,7 +639,9 @@ void kymo_record_4_masked(uint64_t time, uint32_t id, uint32_t a, uint32_t b, ui
                           uint32_t d);
 void kymo_record_words(uint32_t id, const uint32_t *words, uint32_t count);
 void kymo_record_words_masked(uint64_t time, uint32_t id, const uint32_t *words, uint32_t count);
-void kymo_record_name(uint32_t id, const uint32_t *words, uint32_t count);
+bool kymo_record_name(uint32_t id, const uint32_t *words, uint32_t count);
+uint32_t kymo_name_due(const struct kymo_name_epoch *named);
+void kymo_name_recorded(struct kymo_name_epoch *named, uint32_t epoch);
 uint32_t kymo_put_text(uint32_t *words, uint32_t at, const char *text, size_t size, uint32_t max);
 
 /* Whether an event is on: one byte of the first CPU's control blocks. */

@@ -408,7 +408,7 @@ struct kymo_perf_options {
  * of KYMO_SAMPLE, which is refused (KYMO_EINVAL) where the first mode's configuration has no
  * `sampler` or no `samples_packets`. Returns the number of channels, from 0 on; each is a file of
  * the trace. */
-#define kymo_start kymo_start_for_header_5fd2d248 /* A library for another one does not link. */
+#define kymo_start kymo_start_for_header_66a0a8aa /* A library for another one does not link. */
 int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
 
 /* Starts what the word `kymo=` of a command line asks for, which `kymo record` writes there:
@@ -646,6 +646,14 @@ KYMO_INLINE int32_t kymo_perf_options(struct kymo_perf_options *options, int cou
 /* What the sender has sent and dropped so far. */
 KYMO_INLINE struct kymo_sent kymo_sent(const struct kymo_sender *sender) { return sender->sent; }
 
+/* When a thing was named last: kept beside its number, zero at first and again whenever the number or
+ * the name becomes another's. kymo_thread_named and those like it stand in front of the events that
+ * use the number, and record the name where it is due: once in a session, and in a flight recorder
+ * again before the ring of names has rolled over it. A name without room is tried again. */
+struct kymo_name_epoch {
+    uint32_t epoch;
+};
+
 /* ---- How events are recorded: for the macros and functions below, not for kernels ---- */
 
 #ifndef KYMO_OFF
@@ -663,7 +671,9 @@ void kymo_record_4_masked(uint64_t time, uint32_t id, uint32_t a, uint32_t b, ui
                           uint32_t d);
 void kymo_record_words(uint32_t id, const uint32_t *words, uint32_t count);
 void kymo_record_words_masked(uint64_t time, uint32_t id, const uint32_t *words, uint32_t count);
-void kymo_record_name(uint32_t id, const uint32_t *words, uint32_t count);
+bool kymo_record_name(uint32_t id, const uint32_t *words, uint32_t count);
+uint32_t kymo_name_due(const struct kymo_name_epoch *named);
+void kymo_name_recorded(struct kymo_name_epoch *named, uint32_t epoch);
 uint32_t kymo_put_text(uint32_t *words, uint32_t at, const char *text, size_t size, uint32_t max);
 
 /* Whether an event is on: one byte of the first CPU's control blocks. */
@@ -1488,6 +1498,36 @@ KYMO_INLINE void kymo_thread_name(kymo_tid tid, const char *name, size_t name_si
 }
 #define kymo_thread_name(tid, name, name_size) ((void)sizeof((kymo_thread_name)(tid, name, name_size), 0))
 #endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_thread_named(
+        struct kymo_name_epoch *named,
+        kymo_tid tid,
+        const char *name,
+        size_t name_size) {
+    if (KYMO_NAME_ON_((uint32_t)KYMO_ID_THREAD_NAME)) {
+        const uint32_t due = kymo_name_due(named);
+        if (KYMO_RARE(due != 0u)) {
+            uint32_t words[18];
+            words[0] = (uint32_t)tid;
+            uint32_t count = kymo_put_text(words, 1u, name, name_size, KYMO_NAME_BYTES);
+            if (kymo_record_name(KYMO_ID_THREAD_NAME, words, count))
+                kymo_name_recorded(named, due);
+        }
+    }
+}
+#else
+KYMO_INLINE void kymo_thread_named(
+        struct kymo_name_epoch *named,
+        kymo_tid tid,
+        const char *name,
+        size_t name_size) {
+    (void)named;
+    (void)tid;
+    (void)name;
+    (void)name_size;
+}
+#define kymo_thread_named(named, tid, name, name_size) ((void)sizeof((kymo_thread_named)(named, tid, name, name_size), 0))
+#endif
 
 /* A thread that existed when recording began, or when names were recorded again. This event
  * never revives an ended thread.
@@ -1659,6 +1699,36 @@ KYMO_INLINE void kymo_irq_name(kymo_irq irq, const char *name, size_t name_size)
 }
 #define kymo_irq_name(irq, name, name_size) ((void)sizeof((kymo_irq_name)(irq, name, name_size), 0))
 #endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_irq_named(
+        struct kymo_name_epoch *named,
+        kymo_irq irq,
+        const char *name,
+        size_t name_size) {
+    if (KYMO_NAME_ON_((uint32_t)KYMO_ID_IRQ_NAME)) {
+        const uint32_t due = kymo_name_due(named);
+        if (KYMO_RARE(due != 0u)) {
+            uint32_t words[18];
+            words[0] = (uint32_t)irq;
+            uint32_t count = kymo_put_text(words, 1u, name, name_size, KYMO_NAME_BYTES);
+            if (kymo_record_name(KYMO_ID_IRQ_NAME, words, count))
+                kymo_name_recorded(named, due);
+        }
+    }
+}
+#else
+KYMO_INLINE void kymo_irq_named(
+        struct kymo_name_epoch *named,
+        kymo_irq irq,
+        const char *name,
+        size_t name_size) {
+    (void)named;
+    (void)irq;
+    (void)name;
+    (void)name_size;
+}
+#define kymo_irq_named(named, irq, name, name_size) ((void)sizeof((kymo_irq_named)(named, irq, name, name_size), 0))
+#endif
 
 /* A system call begins.
  * id: Its number.
@@ -1752,6 +1822,36 @@ KYMO_INLINE void kymo_syscall_name(kymo_syscall id, const char *name, size_t nam
     (void)name_size;
 }
 #define kymo_syscall_name(id, name, name_size) ((void)sizeof((kymo_syscall_name)(id, name, name_size), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_syscall_named(
+        struct kymo_name_epoch *named,
+        kymo_syscall id,
+        const char *name,
+        size_t name_size) {
+    if (KYMO_NAME_ON_((uint32_t)KYMO_ID_SYSCALL_NAME)) {
+        const uint32_t due = kymo_name_due(named);
+        if (KYMO_RARE(due != 0u)) {
+            uint32_t words[18];
+            words[0] = (uint32_t)id;
+            uint32_t count = kymo_put_text(words, 1u, name, name_size, KYMO_NAME_BYTES);
+            if (kymo_record_name(KYMO_ID_SYSCALL_NAME, words, count))
+                kymo_name_recorded(named, due);
+        }
+    }
+}
+#else
+KYMO_INLINE void kymo_syscall_named(
+        struct kymo_name_epoch *named,
+        kymo_syscall id,
+        const char *name,
+        size_t name_size) {
+    (void)named;
+    (void)id;
+    (void)name;
+    (void)name_size;
+}
+#define kymo_syscall_named(named, id, name, name_size) ((void)sizeof((kymo_syscall_named)(named, id, name, name_size), 0))
 #endif
 
 /* The running thread must wait for a lock.
@@ -1963,6 +2063,41 @@ KYMO_INLINE void kymo_lock_name(
     (void)name_size;
 }
 #define kymo_lock_name(lock, kind, name, name_size) ((void)sizeof((kymo_lock_name)(lock, kind, name, name_size), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_lock_named(
+        struct kymo_name_epoch *named,
+        kymo_object lock,
+        enum kymo_lock_kind kind,
+        const char *name,
+        size_t name_size) {
+    if (KYMO_NAME_ON_((uint32_t)KYMO_ID_LOCK_NAME)) {
+        const uint32_t due = kymo_name_due(named);
+        if (KYMO_RARE(due != 0u)) {
+            uint32_t words[20];
+            words[0] = (uint32_t)lock;
+            words[1] = (uint32_t)((uint64_t)lock >> 32);
+            words[2] = (uint32_t)(uint8_t)kind;
+            uint32_t count = kymo_put_text(words, 3u, name, name_size, KYMO_NAME_BYTES);
+            if (kymo_record_name(KYMO_ID_LOCK_NAME, words, count))
+                kymo_name_recorded(named, due);
+        }
+    }
+}
+#else
+KYMO_INLINE void kymo_lock_named(
+        struct kymo_name_epoch *named,
+        kymo_object lock,
+        enum kymo_lock_kind kind,
+        const char *name,
+        size_t name_size) {
+    (void)named;
+    (void)lock;
+    (void)kind;
+    (void)name;
+    (void)name_size;
+}
+#define kymo_lock_named(named, lock, kind, name, name_size) ((void)sizeof((kymo_lock_named)(named, lock, kind, name, name_size), 0))
 #endif
 
 /* A lock that was held when recording began, or when names were recorded again. Semaphores have
@@ -2600,6 +2735,36 @@ KYMO_INLINE void kymo_process_name(kymo_pid pid, const char *name, size_t name_s
 }
 #define kymo_process_name(pid, name, name_size) ((void)sizeof((kymo_process_name)(pid, name, name_size), 0))
 #endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_process_named(
+        struct kymo_name_epoch *named,
+        kymo_pid pid,
+        const char *name,
+        size_t name_size) {
+    if (KYMO_NAME_ON_((uint32_t)KYMO_ID_PROCESS_NAME)) {
+        const uint32_t due = kymo_name_due(named);
+        if (KYMO_RARE(due != 0u)) {
+            uint32_t words[18];
+            words[0] = (uint32_t)pid;
+            uint32_t count = kymo_put_text(words, 1u, name, name_size, KYMO_NAME_BYTES);
+            if (kymo_record_name(KYMO_ID_PROCESS_NAME, words, count))
+                kymo_name_recorded(named, due);
+        }
+    }
+}
+#else
+KYMO_INLINE void kymo_process_named(
+        struct kymo_name_epoch *named,
+        kymo_pid pid,
+        const char *name,
+        size_t name_size) {
+    (void)named;
+    (void)pid;
+    (void)name;
+    (void)name_size;
+}
+#define kymo_process_named(named, pid, name, name_size) ((void)sizeof((kymo_process_named)(named, pid, name, name_size), 0))
+#endif
 
 /* A process that existed when recording began, or when names were recorded again. This event
  * never revives an ended process.
@@ -2783,6 +2948,36 @@ KYMO_INLINE void kymo_user_name(uint32_t id, const char *name, size_t name_size)
     (void)name_size;
 }
 #define kymo_user_name(id, name, name_size) ((void)sizeof((kymo_user_name)(id, name, name_size), 0))
+#endif
+#ifndef KYMO_OFF
+KYMO_INLINE void kymo_user_named(
+        struct kymo_name_epoch *named,
+        uint32_t id,
+        const char *name,
+        size_t name_size) {
+    if (KYMO_NAME_ON_((uint32_t)KYMO_ID_USER_NAME)) {
+        const uint32_t due = kymo_name_due(named);
+        if (KYMO_RARE(due != 0u)) {
+            uint32_t words[18];
+            words[0] = (uint32_t)id;
+            uint32_t count = kymo_put_text(words, 1u, name, name_size, KYMO_NAME_BYTES);
+            if (kymo_record_name(KYMO_ID_USER_NAME, words, count))
+                kymo_name_recorded(named, due);
+        }
+    }
+}
+#else
+KYMO_INLINE void kymo_user_named(
+        struct kymo_name_epoch *named,
+        uint32_t id,
+        const char *name,
+        size_t name_size) {
+    (void)named;
+    (void)id;
+    (void)name;
+    (void)name_size;
+}
+#define kymo_user_named(named, id, name, name_size) ((void)sizeof((kymo_user_named)(named, id, name, name_size), 0))
 #endif
 
 

@@ -404,6 +404,11 @@ fn the_word_of_a_command_line_says_what_is_recorded() {
 }
 
 #[test]
+fn a_thing_is_named_as_often_as_its_name_would_be_lost() {
+    check("named");
+}
+
+#[test]
 fn events_and_names_are_counted_and_cut_exactly() {
     check("counts");
 }

@@ -1,15 +1,7 @@
 /* What the word `kymo=` of a command line asks for is recorded, or refused. */
-#include <stdio.h>
 #include <string.h>
 #include "one_cpu.h"
-
-#define CHECK(condition)                                                          \
-    do {                                                                          \
-        if (!(condition)) {                                                       \
-            printf("%d: %s\n", __LINE__, #condition);                             \
-            return 1;                                                             \
-        }                                                                         \
-    } while (0)
+#include "check.h"
 
 #define OWN(FIELD) FIELD(u32, number)
 #define EVENTS(EVENT, BARE) EVENT(29, booted, OWN)

@@ -306,7 +306,45 @@ fn write_function(out: &mut String, event: &EventSchema) {
     for form in forms {
         write_form(out, event, &made, form);
     }
+    if let Some(thing) = event.name.strip_suffix("_name") {
+        write_named(out, event, &made, thing);
+    }
     out.push('\n');
+}
+
+/// The form of a name that records it only where it is due.
+fn write_named(out: &mut String, event: &EventSchema, made: &Function, thing: &str) {
+    let name = format!("kymo_{thing}_named");
+    let id = format!("KYMO_ID_{}", event.name.to_uppercase());
+    let parameters: String = made
+        .parameters
+        .iter()
+        .map(|parameter| format!(",\n        {parameter}"))
+        .collect();
+    let head =
+        format!("KYMO_INLINE void {name}(\n        struct kymo_name_epoch *named{parameters}) {{");
+    let of = arguments(&made.arguments);
+    let unused: String = made
+        .arguments
+        .iter()
+        .map(|name| format!("    (void){name};\n"))
+        .collect();
+    let record = format!("kymo_record_name({id}, words, count);\n");
+    let body = body(event, made, "", &id);
+    let (_, rest) = body.split_at(body.find("uint32_t words").unwrap_or_default());
+    let words = rest
+        .replace(&record, "")
+        .replace("\n        ", "\n            ");
+    writeln!(
+        out,
+        "#ifndef KYMO_OFF\n{head}\n    if (KYMO_NAME_ON_((uint32_t){id})) {{\n        const uint32_t \
+         due = kymo_name_due(named);\n        if (KYMO_RARE(due != 0u)) {{\n            {}\n            \
+         if (kymo_record_name({id}, words, count))\n                kymo_name_recorded(named, \
+         due);\n        }}\n    }}\n}}\n#else\n{head}\n    (void)named;\n{unused}}}\n#define \
+         {name}(named, {of}) ((void)sizeof(({name})(named, {of}), 0))\n#endif",
+        words.trim_end(),
+    )
+    .unwrap();
 }
 
 fn write_form(out: &mut String, event: &EventSchema, made: &Function, form: &str) {

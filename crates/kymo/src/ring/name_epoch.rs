@@ -45,16 +45,18 @@ impl NameEpoch {
         NameEpoch(AtomicU32::new(NEVER))
     }
 
-    /// The present epoch, if the thing was not named in it.
+    /// The present epoch, if the thing was not named in it: for kernels whose events are declared at
+    /// run time. Others call [`Tracer::named`](crate::Tracer::named).
     #[inline(always)]
-    pub(crate) fn due(&self) -> Option<u32> {
+    pub fn due(&self) -> Option<u32> {
         let present = EPOCH.load(Relaxed);
         // Partner: the release in `named_in`.
         (self.0.load(Acquire) != present).then_some(present)
     }
 
-    /// Notes that the thing was named; `epoch` was loaded before that.
-    pub(crate) fn named_in(&self, epoch: u32) {
+    /// Notes that the thing was named, and the name recorded; [`due`](Self::due) gave `epoch` before
+    /// that.
+    pub fn named_in(&self, epoch: u32) {
         // Partner: the acquire in `due`.
         self.0.store(epoch, Release);
     }

@@ -32,6 +32,13 @@ pub(crate) const TARGETS: [&str; 11] = [
 /// a kernel lacks (SSE), and nothing of the operating system is linked.
 const X86_32: &str = "i586-unknown-linux-gnu";
 
+const X86_32_FLAGS: [&str; 4] = [
+    "-m32",
+    "-march=i586",
+    "-mgeneral-regs-only",
+    "-Wl,-m,elf_i386",
+];
+
 /// Builds the library for a target; for one CPU, it asks nobody which one it is. Returns its path.
 pub(crate) fn build(triple: &str, one_cpu: bool) -> Result<PathBuf> {
     if !TARGETS.contains(&triple) {
@@ -113,16 +120,7 @@ pub(crate) fn links() -> Result<()> {
                 "-Wl,-Ttext=0xffffffff80000000",
             ],
         ),
-        (
-            X86_32,
-            "gcc",
-            &[
-                "-m32",
-                "-march=i586",
-                "-mgeneral-regs-only",
-                "-Wl,-m,elf_i386",
-            ],
-        ),
+        (X86_32, "gcc", &X86_32_FLAGS),
     ];
     for (triple, compiler, flags) in kernels {
         let archive = build(triple, false)?;
@@ -272,5 +270,35 @@ pub(crate) fn smp() -> Result<PathBuf> {
     ]);
     gcc.args(["trap.c", "program.c", "port.c"]);
     run(gcc.arg(archive).args(["-lgcc", "-o"]).arg(&image))?;
+    Ok(image)
+}
+
+/// Builds kernels/x86-c, a kernel in C for 32-bit x86. Returns its ELF image.
+pub(crate) fn x86() -> Result<PathBuf> {
+    let archive = build(X86_32, true)?;
+    let image = target().join("clib/x86-c");
+    let mut gcc = Command::new("gcc");
+    gcc.args(X86_32_FLAGS)
+        .args(["-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror"])
+        .args([
+            "-ffreestanding",
+            "-nostdlib",
+            "-static",
+            "-fno-pie",
+            "-no-pie",
+        ])
+        .args(["-fno-stack-protector", "-fno-omit-frame-pointer"])
+        .args([
+            "-ffunction-sections",
+            "-Wl,--build-id=none",
+            "-T",
+            "link.ld",
+        ])
+        .arg("-Wl,--gc-sections,--no-warn-rwx-segments")
+        .arg("-I")
+        .arg(root().join("crates/kymo-c/include"))
+        .args(["start.s", "main.c", "runtime.c"])
+        .current_dir(folder("x86-c"));
+    run(gcc.arg(archive).arg("-o").arg(&image))?;
     Ok(image)
 }

@@ -27,18 +27,30 @@ pub(crate) enum Kernel {
     FirmwareC,
     /// A kernel in C, on four harts of RV64
     SmpC,
+    /// A kernel in C, for 32-bit x86
+    #[value(name = "x86-c")]
+    X86C,
 }
+
+/// QEMU's command for a kernel of 32-bit x86, up to its image: `kymo record` has no machine for it.
+#[rustfmt::skip]
+const X86_32: [&str; 11] = [
+    "--", "qemu-system-i386", "-M", "pc", "-m", "32M", "-nographic", "-no-reboot", "-net", "none",
+    "-kernel",
+];
 
 /// Boots the kernel and shows what it recorded; with `views`, in the browser at the end.
 pub(crate) fn run(arch: Arch, kernel: Option<Kernel>, views: bool) -> Result<()> {
     let toolchain = setup::run()?;
-    let cpus: &[&str] = match kernel {
+    let machine: &[&str] = match kernel {
         Some(Kernel::SmpC) => &["--cpus", "4"],
+        Some(Kernel::X86C) => &X86_32,
         _ => &[],
     };
     let kernel = match (kernel, arch) {
         (Some(Kernel::FirmwareC), _) => clib::firmware(Firmware::Work)?,
         (Some(Kernel::SmpC), _) => clib::smp()?,
+        (Some(Kernel::X86C), _) => clib::x86()?,
         (None, Arch::Riscv64) => kernel::hello(toolchain)?,
         (None, Arch::X86_64) => kernel::demo(X86_64, toolchain)?,
         (None, Arch::Aarch64) => kernel::demo(AARCH64, toolchain)?,
@@ -53,10 +65,10 @@ pub(crate) fn run(arch: Arch, kernel: Option<Kernel>, views: bool) -> Result<()>
     show(
         Command::new(&kymo)
             .arg("record")
-            .arg(&kernel)
-            .args(cpus)
             .arg("--out")
-            .arg(&trace),
+            .arg(&trace)
+            .args(machine)
+            .arg(&kernel),
     )?;
     show(Command::new(&kymo).args(["dump", "--count"]).arg(&trace))?;
     show(

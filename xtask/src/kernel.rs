@@ -144,7 +144,7 @@ const IN_RUST: [Image<Build>; 20] = [
 ];
 
 /// Images of kernels in C, which are linked to the library.
-const IN_C: [Image<Link>; 13] = [
+const IN_C: [Image<Link>; 14] = [
     ("KYMO_TINY_C", clib::tiny),
     ("KYMO_TINY_C_RECORDER", clib::recorder),
     ("KYMO_FIRMWARE_C", || clib::firmware(Firmware::Work)),
@@ -159,6 +159,7 @@ const IN_C: [Image<Link>; 13] = [
         clib::firmware(Firmware::TraceSched)
     }),
     ("KYMO_SMP_C", clib::smp),
+    ("KYMO_X86_C", clib::x86),
     ("KYMO_PORT_FREERTOS", port_kernels::freertos),
     ("KYMO_PORT_ZEPHYR", || port_kernels::zephyr(false)),
     ("KYMO_PORT_ZEPHYR_LATER", || port_kernels::zephyr(true)),

@@ -40,6 +40,7 @@ mod ten_steps;
 mod via;
 mod warm_reset;
 mod x86_64;
+mod x86_c;
 
 /// What `trace!` in these tests records with.
 use hosted::Kymo;

@@ -384,7 +384,8 @@ int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
  * KYMO_TRACE. `config` is the kernel's own choice, which the word may change; for samples it has a
  * `sampler`. Returns the number of channels, or 0 where the word says `off`. A part that cannot be
  * used is refused (KYMO_EINVAL), and *wrong is where it begins in `line`; else it is NULL. `wrong` may
- * be NULL. Callers of events, counts, and samples by anything but the timer are KYMO_EOPNOTSUPP. */
+ * be NULL. Callers of events, counts, samples by anything but the timer, and a program that sends
+ * (`kymo record --via syscall`) are KYMO_EOPNOTSUPP. */
 int32_t kymo_start_as(const char *line, const struct kymo_config *config, const char **wrong);
 
 /* Copies what is new in a channel to `buffer`: one packet of its file, or a part of the metadata.

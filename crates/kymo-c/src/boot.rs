@@ -19,13 +19,13 @@ use crate::session::{CConfig, HOST_READS, SESSIONS, answer, start};
 /// many packets it wants of anything.
 const SAMPLES_PACKETS: u32 = 8;
 
-/// Starts what the word `kymo=` of `line` asks for. Returns the number of channels; 0 where the word
-/// says `off`. `wrong`, unless it is null, is set to the part of the line that cannot be used, or to
-/// null.
+/// Starts what the word `kymo=` of `line` asks for. Returns the number of channels; 0 where the
+/// word says `off`. `wrong`, unless it is null, is set to the part of the line that cannot be used,
+/// or to null.
 ///
 /// # Safety
-/// `line` is null, or a text that ends with a NUL. `config` is as for `kymo_start`. `wrong` is null,
-/// or leads to a pointer that is the caller's.
+/// `line` is null, or a text that ends with a NUL. `config` is as for `kymo_start`. `wrong` is
+/// null, or leads to a pointer that is the caller's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kymo_start_as(
     line: *const c_char,
@@ -76,7 +76,8 @@ unsafe fn start_as(
         return Err(named(name));
     }
     let driver = options.driver.unwrap_or(SamplingDriver::Timer);
-    if driver != SamplingDriver::Timer || options.stacks.is_some() || options.starts(Mode::Count) {
+    let counts = options.starts(Mode::Count);
+    if driver != SamplingDriver::Timer || options.stacks.is_some() || counts || options.send {
         return Err(Refusal::Off);
     }
     apply(&options, &mut config);

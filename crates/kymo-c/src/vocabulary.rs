@@ -1027,7 +1027,7 @@ pub static VOCABULARY: &[Event] = &[
 ///
 /// # Safety
 /// As there.
-#[unsafe(export_name = "kymo_start_for_header_66a0a8aa")]
+#[unsafe(export_name = "kymo_start_for_header_b4b24cfe")]
 pub unsafe extern "C" fn start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.
     unsafe { kymo_start(mode, config) }

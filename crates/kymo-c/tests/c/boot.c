@@ -72,6 +72,7 @@ int main(void) {
     CHECK(strcmp(refused("kymo=driver=nmi", -KYMO_EOPNOTSUPP), "") == 0);
     CHECK(strcmp(refused("kymo=stacks=sched_*", -KYMO_EOPNOTSUPP), "") == 0);
     CHECK(strcmp(refused("kymo=mode=count", -KYMO_EOPNOTSUPP), "") == 0);
+    CHECK(strcmp(refused("kymo=send", -KYMO_EOPNOTSUPP), "") == 0);
     CHECK(strcmp(refused("\xff kymo=rolling", -KYMO_EINVAL), "") == 0);
     CHECK(kymo_start_as(NULL, &config, NULL) == -KYMO_EFAULT);
     CHECK(kymo_start_as("", NULL, NULL) == -KYMO_EFAULT);

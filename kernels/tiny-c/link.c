@@ -14,45 +14,6 @@ uint32_t kymo_port_cpu(void) { return 0; }
 uintptr_t kymo_port_mask(void) { return 0; }
 void kymo_port_unmask(uintptr_t saved) { (void)saved; }
 
-/* What compilers ask of every kernel. */
-int bcmp(const void *one, const void *other, size_t size);
-size_t strlen(const char *text);
-void *memcpy(void *to, const void *from, size_t size) {
-    volatile uint8_t *put = to;
-    for (const uint8_t *byte = from; size > 0; size--)
-        *put++ = *byte++;
-    return to;
-}
-void *memmove(void *to, const void *from, size_t size) {
-    volatile uint8_t *put = to;
-    const uint8_t *byte = from;
-    if (put <= byte)
-        return memcpy(to, from, size);
-    while (size-- > 0)
-        put[size] = byte[size];
-    return to;
-}
-void *memset(void *to, int value, size_t size) {
-    for (volatile uint8_t *put = to; size > 0; size--)
-        *put++ = (uint8_t)value;
-    return to;
-}
-int memcmp(const void *one, const void *other, size_t size) {
-    const uint8_t *a = one, *b = other;
-    for (; size > 0; size--, a++, b++)
-        if (*a != *b)
-            return *a - *b;
-    return 0;
-}
-/* What 32-bit x86 needs besides. */
-int bcmp(const void *one, const void *other, size_t size) { return memcmp(one, other, size); }
-size_t strlen(const char *text) {
-    const volatile char *end = text;
-    while (*end)
-        end++;
-    return (size_t)(end - text);
-}
-
 static void nothing(void) {}
 static int32_t put(void *context, const char *text, size_t size) {
     (void)context, (void)text, (void)size;

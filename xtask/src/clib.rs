@@ -138,6 +138,7 @@ pub(crate) fn links() -> Result<()> {
             .arg("-I")
             .arg(root().join("crates/kymo-c/include"))
             .arg(folder("tiny-c").join("link.c"))
+            .arg(folder("tiny-c").join("runtime.c"))
             .arg(archive)
             .arg("-o")
             .arg(target().join("clib").join(format!("link-{triple}"))))?;
@@ -255,8 +256,8 @@ pub(crate) fn firmware(which: Firmware) -> Result<PathBuf> {
     Ok(image)
 }
 
-/// Builds kernels/smp-c, a kernel in C for four harts of RV64 with programs in user mode. Returns its
-/// ELF image.
+/// Builds kernels/smp-c, a kernel in C for four harts of RV64 with programs in user mode. Returns
+/// its ELF image.
 pub(crate) fn smp() -> Result<PathBuf> {
     let archive = build(RISCV64, false)?;
     let image = target().join("clib/smp-c");
@@ -297,7 +298,7 @@ pub(crate) fn x86() -> Result<PathBuf> {
         .arg("-Wl,--gc-sections,--no-warn-rwx-segments")
         .arg("-I")
         .arg(root().join("crates/kymo-c/include"))
-        .args(["start.s", "main.c", "runtime.c"])
+        .args(["start.s", "main.c", "../tiny-c/runtime.c"])
         .current_dir(folder("x86-c"));
     run(gcc.arg(archive).arg("-o").arg(&image))?;
     Ok(image)

@@ -9,8 +9,8 @@
 //!
 //! # Invariants
 //! - Nothing here formats by the standard library, allocates or asks for a C library. A panic would
-//!   stop the CPU; none is linked into a kernel for RV32, but for one of Rust's search in texts with
-//!   `kymo_start_as`, which cannot happen.
+//!   stop the CPU; none is linked into a kernel for RV32. With `kymo_start_as` comes one of Rust's
+//!   search in texts, which cannot happen.
 //! - Interrupts are masked while a record is written: [`port::Port`] reserves with `Masked` on
 //!   every processor.
 //! - What C passes is checked where it is not on a hot path; where it is, the header calls.

@@ -30,7 +30,11 @@ pub enum Error {
     #[error(transparent)]
     Source(#[from] source::Error),
     /// The machine ended, or hit its time limit, before its kernel started a trace.
-    #[error("the machine {ending} before its kernel had {}: {}", if *.sending { "sent anything over its port" } else { "started a trace" }, first_step(.ending, *.sending, *.own_firmware))]
+    #[error(
+        "the machine {ending} before its kernel had {}: {}",
+        if *.sending { "sent anything over its port" } else { "started a trace" },
+        first_step(.ending, *.sending, *.own_firmware)
+    )]
     NotStarted {
         /// How it ended.
         ending: Ending,
@@ -73,8 +77,9 @@ fn first_step(ending: &Ending, sending: bool, own_firmware: bool) -> &'static st
     match (ending, sending) {
         (Ending::Status(_), _) => "see its output",
         (_, false) if own_firmware => {
-            "check that it calls Kymo's `start`, that this gives no error, and, if it runs in S-mode, \
-             that it has set the bit of `time` in `mcounteren`, without which its first event faults"
+            "check that it calls Kymo's `start`, that this gives no error, and, if it runs in \
+             S-mode, that it has set the bit of `time` in `mcounteren`, without which its first \
+             event faults"
         }
         (_, false) => "check that it calls Kymo's `start`, and that this gives no error",
         (_, true) => {

@@ -449,8 +449,8 @@ fn record(arguments: &Arguments, page: &mut Option<Page>) -> anyhow::Result<Code
     let is_empty = memory.is_some_and(|memory| memory.summary.events() == 0);
     if is_empty && launch.is_own_firmware() {
         message!(
-            "kymo: no event came. A kernel that is its own firmware and runs in S-mode must set the \
-             bit of `time` in `mcounteren`, or its first event faults."
+            "kymo: no event came. A kernel that is its own firmware and runs in S-mode must set \
+             the bit of `time` in `mcounteren`, or its first event faults."
         );
     }
     let has_trace = recorded.memory.is_some() || recorded.received.is_some();

@@ -31,7 +31,8 @@ pub(crate) struct Noted {
 /// Notes beside a new trace which kernel was recorded. A kernel that cannot be read is not noted.
 ///
 /// # Errors
-/// [`Error::NotText`]: the note is JSON, which has no other paths. The trace is complete without it.
+/// [`Error::NotText`]: the note is JSON, which has no other paths. The trace is complete without
+/// it.
 pub fn note_kernel(trace: &Path, kernel: &Path) -> Result<(), Error> {
     let Ok(path) = kernel.canonicalize() else {
         return Ok(());

@@ -329,12 +329,7 @@ fn write_named(out: &mut String, event: &EventSchema, made: &Function, thing: &s
         .iter()
         .map(|name| format!("    (void){name};\n"))
         .collect();
-    let record = format!("kymo_record_name({id}, words, count);\n");
-    let body = body(event, made, "", &id);
-    let (_, rest) = body.split_at(body.find("uint32_t words").unwrap_or_default());
-    let words = rest
-        .replace(&record, "")
-        .replace("\n        ", "\n            ");
+    let (words, _) = words_of(made, "            ");
     writeln!(
         out,
         "#ifndef KYMO_OFF\n{head}\n    if (KYMO_NAME_ON_((uint32_t){id})) {{\n        const uint32_t \
@@ -342,7 +337,7 @@ fn write_named(out: &mut String, event: &EventSchema, made: &Function, thing: &s
          if (kymo_record_name({id}, words, count))\n                kymo_name_recorded(named, \
          due);\n        }}\n    }}\n}}\n#else\n{head}\n    (void)named;\n{unused}}}\n#define \
          {name}(named, {of}) ((void)sizeof(({name})(named, {of}), 0))\n#endif",
-        words.trim_end(),
+        words.trim(),
     )
     .unwrap();
 }
@@ -397,27 +392,7 @@ fn body(event: &EventSchema, made: &Function, form: &str, id: &str) -> String {
             .collect();
         return format!("        kymo_record_{count}{form}({time}{id}{words});\n");
     }
-    let room = count + made.texts.len() * (1 + NAME_BYTES / 4);
-    let mut body = format!("        uint32_t words[{}];\n", room.max(1));
-    for (at, word) in made.words.iter().enumerate() {
-        writeln!(body, "        words[{at}] = {word};").unwrap();
-    }
-    let mut len = format!("{count}u");
-    for (at, text) in made.texts.iter().enumerate() {
-        let before = if at == 0 {
-            format!("{count}u")
-        } else {
-            "count".to_owned()
-        };
-        let declare = if at == 0 { "uint32_t " } else { "" };
-        writeln!(
-            body,
-            "        {declare}count = kymo_put_text(words, {before}, {text}, {text}_size, \
-             KYMO_NAME_BYTES);"
-        )
-        .unwrap();
-        len = "count".to_owned();
-    }
+    let (mut body, len) = words_of(made, "        ");
     let record = match (event.channel, masked) {
         (ChannelKind::Names, _) => format!("kymo_record_name({id}, words, {len})"),
         (_, false) => format!("kymo_record_words({id}, words, {len})"),
@@ -425,6 +400,28 @@ fn body(event: &EventSchema, made: &Function, form: &str, id: &str) -> String {
     };
     writeln!(body, "        {record};").unwrap();
     body
+}
+
+/// Puts the fields together in `words`, line by line; and the number of words, as an expression.
+fn words_of(made: &Function, indent: &str) -> (String, String) {
+    let count = made.words.len();
+    let room = count + made.texts.len() * (1 + NAME_BYTES / 4);
+    let mut lines = format!("{indent}uint32_t words[{}];\n", room.max(1));
+    for (at, word) in made.words.iter().enumerate() {
+        writeln!(lines, "{indent}words[{at}] = {word};").unwrap();
+    }
+    let mut len = format!("{count}u");
+    for (at, text) in made.texts.iter().enumerate() {
+        let declare = if at == 0 { "uint32_t " } else { "" };
+        writeln!(
+            lines,
+            "{indent}{declare}count = kymo_put_text(words, {len}, {text}, {text}_size, \
+             KYMO_NAME_BYTES);"
+        )
+        .unwrap();
+        len = "count".to_owned();
+    }
+    (lines, len)
 }
 
 fn errors() -> String {

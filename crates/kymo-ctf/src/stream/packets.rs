@@ -16,8 +16,8 @@ use crate::stream::source::Source;
 pub(super) const FIRST_READ: u64 = 4096;
 
 /// Growth of a counter whose new value has `size` bits; `None` if it has stepped back. Counters of
-/// less than 64 bits and the low bits of wider ones may wrap: a smaller value is a step back only if
-/// that is the shorter distance.
+/// less than 64 bits and the low bits of wider ones may wrap: a smaller value is a step back only
+/// if that is the shorter distance.
 pub(crate) fn grown(from: u64, to: u64, size: u8) -> Option<u64> {
     let mask = low_mask(size);
     let grown = to.wrapping_sub(from) & mask;

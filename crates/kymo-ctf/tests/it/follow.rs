@@ -140,7 +140,8 @@ fn what_a_packet_reports_later_is_told_once() {
     assert_eq!(read, whole(folder.path()));
 }
 
-/// A counter of 8 bits goes on at 0: what is lost after that is told, and told once.
+/// A counter of lost events that has 8 bits wraps to 0: a follower tells the losses after that, and
+/// each once.
 #[test]
 fn losses_are_told_after_their_counter_has_wrapped() {
     let folder = Directory::new("follow-wrapped", &[]);

@@ -57,8 +57,8 @@ impl Seen {
     /// the first or the last event.
     ///
     /// # Errors
-    /// [`Error::Index`] if the index cannot be read, [`Error::Nothing`] if there is no event in this
-    /// time, and [`Error::Code`] if a file of code cannot be used.
+    /// [`Error::Index`] if the index cannot be read, [`Error::Nothing`] if there is no event in
+    /// this time, and [`Error::Code`] if a file of code cannot be used.
     pub(crate) fn file(&self, from: Option<i128>, to: Option<i128>) -> Result<File, Error> {
         let index = &*self.index;
         let span = index.span();

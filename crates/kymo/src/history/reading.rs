@@ -150,7 +150,8 @@ impl<S: Source, K: Known> Reading<'_, S, K> {
     }
 
     /// Prints the newest `last_n` records, of all CPUs or of each: see
-    /// [`History::dump`](super::History::dump), [`History::dump_per_cpu`](super::History::dump_per_cpu)
+    /// [`History::dump`](super::History::dump),
+    /// [`History::dump_per_cpu`](super::History::dump_per_cpu)
     /// and [`History::dump_on_panic`](super::History::dump_on_panic).
     ///
     /// # Errors

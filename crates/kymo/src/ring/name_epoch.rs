@@ -45,8 +45,8 @@ impl NameEpoch {
         NameEpoch(AtomicU32::new(NEVER))
     }
 
-    /// The present epoch, if the thing was not named in it: for kernels whose events are declared at
-    /// run time. Others call [`Tracer::named`](crate::Tracer::named).
+    /// The present epoch, if the thing was not named in it: for kernels whose events are declared
+    /// at run time. Others call [`Tracer::named`](crate::Tracer::named).
     #[inline(always)]
     pub fn due(&self) -> Option<u32> {
         let present = EPOCH.load(Relaxed);
@@ -54,8 +54,8 @@ impl NameEpoch {
         (self.0.load(Acquire) != present).then_some(present)
     }
 
-    /// Notes that the thing was named, and the name recorded; [`due`](Self::due) gave `epoch` before
-    /// that.
+    /// Notes that the thing was named, and the name recorded; [`due`](Self::due) gave `epoch`
+    /// before that.
     pub fn named_in(&self, epoch: u32) {
         // Partner: the acquire in `due`.
         self.0.store(epoch, Release);

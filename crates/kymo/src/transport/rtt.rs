@@ -144,8 +144,8 @@ impl<const UP: usize> Rtt<UP> {
     }
 
     /// An up-buffer of a block that was [started](Self::start), again: for callers that cannot keep
-    /// what that returned. `memory` is the same, and `written` what [`Up::written`] said last; there
-    /// is one caller at a time. `None` where there is no such buffer.
+    /// what that returned. `memory` is the same, and `written` what [`Up::written`] said last;
+    /// there is one caller at a time. `None` where there is no such buffer.
     pub fn up<'a>(&'a self, index: usize, memory: &'a [AtomicU8], written: u32) -> Option<Up<'a>> {
         Some(Up::new(self.up.get(index)?, memory, written))
     }

@@ -1,7 +1,6 @@
 //! A directory with one table per kind of event.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,6 +14,7 @@ use crate::derived::Derived;
 use crate::part::PartFile;
 use crate::{Error, Export};
 use kymo_rows::{Cells, Column, Row, columns};
+use kymo_text::file_name;
 
 /// A file with the events of one kind.
 pub(crate) trait Table: Sized {
@@ -241,34 +241,5 @@ impl<T: Table> Export for Folder<T> {
         self.losses_file.discard();
         self.tables.iter().for_each(|(file, _)| file.discard());
         self.derived.discard();
-    }
-}
-
-/// The name, percent-encoded except letters, digits, `-`, and `_` and dots behind the first byte.
-fn file_name(name: &str) -> String {
-    let mut text = String::new();
-    for (index, byte) in name.bytes().enumerate() {
-        let plain = byte.is_ascii_alphanumeric()
-            || byte == b'-'
-            || (index > 0 && (byte == b'_' || byte == b'.'));
-        let _ = if plain {
-            write!(text, "{}", char::from(byte))
-        } else {
-            write!(text, "%{byte:02X}")
-        };
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::file_name;
-
-    #[test]
-    fn file_names_stay_in_the_directory_and_differ() {
-        assert_eq!(file_name("sched_switch"), "sched_switch");
-        assert_eq!(file_name("../a:b"), "%2E.%2Fa%3Ab");
-        assert_eq!(file_name("_losses"), "%5Flosses");
-        assert_eq!(file_name("a%b"), "a%25b");
     }
 }

@@ -29,7 +29,7 @@ pub use number::{
     nine_digits, signed,
 };
 pub use shown::{count, thousands};
-pub use string::{is_plain, json_string};
+pub use string::{file_name, is_plain, json_string};
 /// Appends a value by its `Display`, where speed does not matter.
 pub fn display(to: &mut Vec<u8>, value: impl std::fmt::Display) {
     use std::io::Write as _;

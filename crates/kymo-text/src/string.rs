@@ -23,9 +23,35 @@ pub fn json_string(line: &mut Vec<u8>, text: &str) {
     }
 }
 
+/// A name as that of one file: percent-encoded except letters, digits, `-`, and `_` and dots behind
+/// the first byte. Different names differ, and none leads out of a directory.
+pub fn file_name(name: &str) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for (index, byte) in name.bytes().enumerate() {
+        let plain = byte.is_ascii_alphanumeric()
+            || byte == b'-'
+            || (index > 0 && (byte == b'_' || byte == b'.'));
+        let _ = if plain {
+            write!(text, "{}", char::from(byte))
+        } else {
+            write!(text, "%{byte:02X}")
+        };
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn file_names_stay_in_the_directory_and_differ() {
+        assert_eq!(file_name("sched_switch"), "sched_switch");
+        assert_eq!(file_name("../a:b"), "%2E.%2Fa%3Ab");
+        assert_eq!(file_name("_losses"), "%5Flosses");
+        assert_eq!(file_name("a%b"), "a%25b");
+    }
 
     #[test]
     fn plain_text_has_nothing_to_escape() {

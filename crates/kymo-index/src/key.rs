@@ -1,7 +1,7 @@
 //! Of which trace an index is.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 use kymo_ctf::{Trace, TraceMap};
 use xxhash_rust::xxh3::Xxh3;
@@ -55,6 +55,13 @@ impl Key {
 
     /// Where the index of this trace is kept in a folder.
     pub fn path_in(self, folder: &Path) -> PathBuf {
-        folder.join(format!("{:032x}.kymo-index", self.0))
+        folder.join(format!("{self}.kymo-index"))
+    }
+}
+
+/// 32 hexadecimal digits.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
     }
 }

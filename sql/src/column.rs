@@ -10,9 +10,11 @@ use datafusion::arrow::datatypes::{DataType, Int32Type, TimeUnit};
 use datafusion::arrow::error::ArrowError;
 use kymo_ctf::{EventClass, FieldClass, IntegerClass, StreamClass};
 use kymo_rows::{Cells, Column, ColumnType, is_length};
+use serde::{Deserialize, Serialize};
 
 /// What the values of a column are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Holds {
     /// Integers of 64 bits with a sign. They can be subtracted.
     Signed,

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
 /// Why a query has no answer.
@@ -29,6 +30,17 @@ pub enum Error {
     /// The path is no directory.
     #[error("{} is a file; give the trace directory", .0.display())]
     File(PathBuf),
+    /// A store, or a file in it, cannot be used.
+    #[error("{0}")]
+    Store(String),
+    /// A Parquet file of a store is damaged.
+    #[error("{} is damaged: {what}; add its trace again", damaged(path))]
+    Damaged {
+        /// The file, if it is known.
+        path: Option<PathBuf>,
+        /// What the engine says.
+        what: String,
+    },
     /// The query needs more memory than it may have, and could not spill to disk.
     #[error("the query needs more memory than it may have; give it more with --memory")]
     Memory,
@@ -48,13 +60,24 @@ pub enum Error {
     Engine(String),
 }
 
+fn damaged(path: &Option<PathBuf>) -> String {
+    match path {
+        Some(path) => path.display().to_string(),
+        None => "a file of the store".to_owned(),
+    }
+}
+
 impl Error {
-    /// `InvalidInput` for a wrong query, `InvalidData` for an unusable trace, `Interrupted`, and
-    /// `Other` for all else.
+    /// `InvalidInput` for a wrong query, `InvalidData` for an unusable trace or store,
+    /// `Interrupted`, and `Other` for all else.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Query(_) | Error::File(_) => ErrorKind::InvalidInput,
-            Error::Trace { .. } | Error::Symbols(_) | Error::Image(_) => ErrorKind::InvalidData,
+            Error::Trace { .. }
+            | Error::Symbols(_)
+            | Error::Image(_)
+            | Error::Store(_)
+            | Error::Damaged { .. } => ErrorKind::InvalidData,
             Error::Interrupted => ErrorKind::Interrupted,
             _ => ErrorKind::Other,
         }
@@ -63,6 +86,14 @@ impl Error {
     /// Whether the reader of the output has gone, which is no failure.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Error::Write { source, .. } if source.kind() == ErrorKind::BrokenPipe)
+    }
+
+    /// A file that the engine could not read; it does not say which.
+    fn damaged(error: &DataFusionError) -> Error {
+        Error::Damaged {
+            path: None,
+            what: sentence(error),
+        }
     }
 
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Error + use<'_> {
@@ -82,7 +113,16 @@ impl From<DataFusionError> for Error {
             let advice = error.advice().map(|advice| format!("; {advice}"));
             return Error::Image(format!("{error}{}", advice.unwrap_or_default()));
         }
+        if let DataFusionError::External(of) = root
+            && let Some(Error::Store(sentence)) = of.downcast_ref::<Error>()
+        {
+            return Error::Store(sentence.clone());
+        }
         match root {
+            DataFusionError::ParquetError(_) => Error::damaged(root),
+            DataFusionError::ArrowError(of, _) if matches!(**of, ArrowError::ParquetError(_)) => {
+                Error::damaged(root)
+            }
             DataFusionError::ResourcesExhausted(_) => Error::Memory,
             DataFusionError::IoError(_) | DataFusionError::ObjectStore(_) => {
                 Error::Engine(sentence(root))
@@ -105,6 +145,8 @@ fn sentence(error: &DataFusionError) -> String {
         "Schema error: ",
         "Execution error: ",
         "Arrow error: ",
+        "Parquet error: ",
+        "Parquet argument error: ",
         "Optimizer rule ",
         "Invalid or Unsupported Configuration: ",
     ];

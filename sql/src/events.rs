@@ -69,6 +69,14 @@ impl EventTable {
         }
     }
 
+    /// Its columns, in their order.
+    pub(crate) fn columns(&self) -> Vec<(String, Holds)> {
+        let columns = self.columns.iter();
+        columns
+            .map(|column| (column.name.clone(), column.holds))
+            .collect()
+    }
+
     /// The table of all events.
     pub(crate) fn of_all(traces: &Traces) -> EventTable {
         let columns = vec![

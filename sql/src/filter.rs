@@ -20,11 +20,16 @@ use datafusion::physical_plan::PhysicalExpr;
 use crate::column::Holds;
 
 /// Columns of which a condition is evaluated once for each value.
-pub(crate) const FEW: [(&str, Holds); 4] = [
+pub(crate) const FEW: [(&str, Holds); 8] = [
     ("name", Holds::Word),
     ("trace", Holds::Word),
     ("stream", Holds::Word),
     ("cpu", Holds::Signed),
+    // Of stores.
+    ("date", Holds::Word),
+    ("host", Holds::Word),
+    ("boot", Holds::Word),
+    ("build", Holds::Word),
 ];
 
 /// The conditions of a query on a table.

@@ -12,6 +12,8 @@
 //! row is made, and a range of times reads only its packets. Memory does not grow with the trace:
 //! what a query collects is limited, and spills to disk.
 //!
+//! A [`Store`] has the tables of many traces as Parquet files, and is asked in the same way.
+//!
 //! Times are nanoseconds from the clock's origin, `ns` as integers and `time` as timestamps. What
 //! the trace does not have is null.
 //!
@@ -47,6 +49,7 @@ mod question;
 mod samples;
 mod scan;
 mod session;
+mod store;
 mod table;
 mod traces;
 
@@ -55,4 +58,5 @@ pub use kymo_images::Symbols;
 pub use output::{Format, Output};
 pub use question::{Parameter, Question, questions};
 pub use session::{Answer, Limits, Session};
+pub use store::{Added, Labels, Store, Which};
 pub use traces::Traces;

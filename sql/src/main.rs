@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, ValueEnum};
 use kymo_sql::{
-    Answer, Error, Format, Limits, Output, Question, Session, Symbols, Traces, questions,
+    Added, Answer, Error, Format, Labels, Limits, Output, Question, Session, Store, Symbols,
+    Traces, Which, questions,
 };
 
 const EXAMPLES: &str = "Examples:
@@ -25,12 +26,15 @@ const EXAMPLES: &str = "Examples:
   kymo query trace                              a prompt, where \\? shows what can be done
   kymo query trace 'show tables'
   kymo query trace 'describe syscalls'
+  kymo query --into fleet --host web-7 trace    adds the trace's tables to the store fleet
+  kymo query fleet \"select host, max(duration_ns) from syscalls where build = '4.1' group by host\"
   kymo query --list";
 
 /// Asks traces in SQL, as they lie on disk.
 ///
-/// The last argument is the query, or @NAME for a ready question; those before it are traces.
-/// Without a query there is a prompt, or the query is read from the standard input.
+/// The last argument is the query, or @NAME for a ready question; those before it are traces, or a
+/// store of many traces. Without a query there is a prompt, or the query is read from the standard
+/// input.
 ///
 /// Exit codes: 0 success; 2 invalid command line or query; 3 unusable input; 4 something is missing
 /// on this machine, such as memory; 130 interrupted.
@@ -38,7 +42,7 @@ const EXAMPLES: &str = "Examples:
 #[command(name = "kymo query", bin_name = "kymo query", version, after_help = EXAMPLES)]
 #[command(max_term_width = 100, verbatim_doc_comment)]
 struct Arguments {
-    /// The trace directories, and behind them the query.
+    /// The trace directories, or a store, and behind them the query.
     #[arg(value_name = "TRACE|QUERY", required_unless_present = "list")]
     words: Vec<String>,
     /// Read the query from this file; - is the standard input.
@@ -59,11 +63,119 @@ struct Arguments {
     /// Number of threads; by default that of the CPUs.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
+    /// Add the tables of the traces to this store, a directory that is made if it is new; there is
+    /// no query then.
+    #[arg(long, value_name = "STORE", help_heading = STORES)]
+    #[arg(conflicts_with_all = ["file", "format", "out", "list"])]
+    into: Option<PathBuf>,
+    /// The machine that the traces are of; by default the trace's hostname, or unknown.
+    #[arg(long, value_name = "NAME", help_heading = STORES, requires = "into")]
+    host: Option<String>,
+    /// What ran on it; by default the trace's build_id, or null.
+    #[arg(long, value_name = "NAME", help_heading = STORES, requires = "into")]
+    build: Option<String>,
+    /// The boot; by default the trace's UUID.
+    #[arg(long, value_name = "NAME", help_heading = STORES, requires = "into")]
+    boot: Option<String>,
+    /// The day, such as 2026-11-27; by default that of the trace's clock, or of its files.
+    #[arg(long, value_name = "DAY", help_heading = STORES, requires = "into")]
+    date: Option<String>,
+    /// Add these tables, such as syscalls,lock_waits; by default all.
+    #[arg(long, value_name = "NAME,..", help_heading = STORES, requires = "into")]
+    #[arg(value_delimiter = ',')]
+    tables: Vec<String>,
+    /// Write the trace again where it is in the store, and replace another one of the same boot of
+    /// the same host, such as a shorter copy of it.
+    #[arg(long, help_heading = STORES, requires = "into")]
+    replace: bool,
     #[command(flatten)]
     symbols: Symbols,
 }
 
+const STORES: &str = "Stores";
+
+/// What is asked.
+enum Source {
+    Traces(Traces),
+    Store(Store),
+}
+
+impl Source {
+    fn open(directories: &[String], symbols: &Symbols) -> Result<Source, Error> {
+        let is_store = |path: &&String| Store::is_at(path);
+        match (directories, directories.iter().find(is_store)) {
+            ([one], Some(_)) if !symbols.is_given() => Store::open(one).map(Source::Store),
+            ([_], Some(_)) => Err(Error::Query(
+                "a store has the names of functions; give symbols when adding traces".to_owned(),
+            )),
+            (_, Some(store)) => Err(Error::Query(format!(
+                "{store} is a store; ask it alone, or traces"
+            ))),
+            (_, None) => {
+                let traces = Traces::open(directories)?.with_symbols(symbols.clone())?;
+                Ok(Source::Traces(traces))
+            }
+        }
+    }
+
+    fn session(&self, limits: Limits) -> Result<Session, Error> {
+        match self {
+            Source::Traces(traces) => Session::new(traces, limits),
+            Source::Store(store) => Session::of_store(store, limits),
+        }
+    }
+
+    /// Whether the question can be asked with these values of its parameters.
+    fn check(&self, question: &Question, values: &[(String, String)]) -> Result<(), Error> {
+        let store = match self {
+            Source::Store(store) => store,
+            Source::Traces(_) if !question.asks_store => return Ok(()),
+            Source::Traces(_) => {
+                let name = question.name;
+                return Err(Error::Query(format!(
+                    "@{name} asks a store of traces; kymo query --into makes one"
+                )));
+            }
+        };
+        let (builds, parameters) = (store.builds(), question.parameters.iter());
+        for (of, (_, value)) in parameters.zip(values).filter(|(of, _)| of.is_build()) {
+            if !builds.contains(value.as_str()) {
+                let known: Vec<&str> = builds.iter().copied().take(9).collect();
+                return Err(Error::Query(format!(
+                    "give --{} a build of the store; it has {}",
+                    of.name,
+                    if known.is_empty() {
+                        "none".to_owned()
+                    } else {
+                        known.join(", ")
+                    }
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn missing(&self) -> Missing {
+        match self {
+            Source::Traces(traces) => Missing::of(traces),
+            Source::Store(store) => Missing {
+                damage: Vec::new(),
+                notes: store.notes(),
+            },
+        }
+    }
+
+    /// How many events were read, if that is known.
+    fn items_read(&self) -> Option<u64> {
+        match self {
+            Source::Traces(traces) => Some(traces.items_read()),
+            Source::Store(_) => None,
+        }
+    }
+}
+
 /// What a query had to leave out.
+#[derive(Default)]
 struct Missing {
     /// What is damaged in the traces.
     damage: Vec<String>,
@@ -152,6 +264,9 @@ fn list() -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     for question in questions() {
         writeln!(out, "@{}\n    {}", question.name, question.title)?;
+        if question.asks_store {
+            writeln!(out, "    (of a store)")?;
+        }
         for of in question.parameters {
             writeln!(
                 out,
@@ -176,6 +291,16 @@ fn run(
     matches: &ArgMatches,
     asked: Option<Question>,
 ) -> Result<Missing, Error> {
+    let defaults = Limits::default();
+    let limits = Limits {
+        memory: arguments.memory,
+        threads: arguments.jobs.map_or(defaults.threads, usize::from),
+    };
+    if let Some(into) = &arguments.into {
+        add(arguments, into, limits)?;
+        return Ok(Missing::default());
+    }
+    let question = asked.clone();
     let mut directories = arguments.words.clone();
     let only_traces = directories.iter().all(|word| Path::new(word).is_dir());
     let (sql, parameters) = match (&arguments.file, asked) {
@@ -197,20 +322,18 @@ fn run(
         (None, None) => (directories.pop(), Vec::new()),
     };
     if directories.is_empty() {
-        let sentence = "give a trace directory before the query";
+        let sentence = "give a trace directory, or a store, before the query";
         return Err(Error::Query(sentence.to_owned()));
     }
-    let traces = Traces::open(&directories)?.with_symbols(arguments.symbols.clone())?;
-    let defaults = Limits::default();
-    let limits = Limits {
-        memory: arguments.memory,
-        threads: arguments.jobs.map_or(defaults.threads, usize::from),
-    };
-    let mut session = Session::new(&traces, limits)?;
+    let source = Source::open(&directories, &arguments.symbols)?;
+    if let Some(question) = &question {
+        source.check(question, &parameters)?;
+    }
+    let mut session = source.session(limits)?;
     session.stop_on_interrupt();
     let Some(sql) = sql else {
         prompt::run(&session)?;
-        return Ok(Missing::of(&traces));
+        return Ok(source.missing());
     };
     let format = match arguments.format {
         Shape::Table => Format::Table,
@@ -219,7 +342,7 @@ fn run(
         Shape::Parquet => Format::Parquet,
     };
     let mut output = Output::new(format, arguments.out.as_deref())?;
-    with_progress(&traces, |is_over| {
+    with_progress(&|| source.items_read(), |is_over| {
         session.ask(&sql, &parameters, &mut |answer| {
             if matches!(answer, Answer::Rows(_)) {
                 is_over.store(true, Relaxed);
@@ -228,12 +351,45 @@ fn run(
         })
     })?;
     output.finish()?;
-    Ok(Missing::of(&traces))
+    Ok(source.missing())
+}
+
+/// Adds traces to a store, and says of each what became of it.
+fn add(arguments: &Arguments, into: &Path, limits: Limits) -> Result<(), Error> {
+    let labels = Labels {
+        host: arguments.host.clone(),
+        build: arguments.build.clone(),
+        boot: arguments.boot.clone(),
+        date: arguments.date.clone(),
+    };
+    let which = Which {
+        tables: arguments.tables.clone(),
+        replace: arguments.replace,
+    };
+    if arguments.words.len() > 1 && (labels.boot.is_some() || which.replace) {
+        let sentence = "--boot and --replace are about one trace; give each one alone";
+        return Err(Error::Query(sentence.to_owned()));
+    }
+    for path in &arguments.words {
+        let traces = Traces::open([path])?.with_symbols(arguments.symbols.clone())?;
+        let added = with_progress(&|| Some(traces.items_read()), |_| {
+            Store::add(into, &traces, &labels, &which, limits)
+        });
+        match added? {
+            Added::Present => println!("{path}: is there"),
+            Added::New { rows, bytes } => println!("{path}: {rows} rows, {bytes} bytes"),
+        }
+        Missing::of(&traces).print();
+    }
+    Ok(())
 }
 
 /// Runs something long. From the third second on, a line on the terminal tells how much has been
 /// read, until it is over, as `run` may say before it returns.
-fn with_progress<T>(traces: &Traces, run: impl FnOnce(&AtomicBool) -> T) -> T {
+fn with_progress<T>(
+    items_read: &(dyn Fn() -> Option<u64> + Sync),
+    run: impl FnOnce(&AtomicBool) -> T,
+) -> T {
     const STEP: Duration = Duration::from_millis(20);
     let is_over = AtomicBool::new(!std::io::stderr().is_terminal());
     std::thread::scope(|scope| {
@@ -244,8 +400,13 @@ fn with_progress<T>(traces: &Traces, run: impl FnOnce(&AtomicBool) -> T) -> T {
                 let seconds = began.elapsed().as_secs();
                 if seconds >= 2 && !is_over.load(Relaxed) {
                     is_shown = true;
-                    let events = traces.items_read() / 1_000_000;
-                    eprint!("\rkymo: {events} million events read in {seconds} s");
+                    match items_read() {
+                        Some(events) => {
+                            let events = events / 1_000_000;
+                            eprint!("\rkymo: {events} million events read in {seconds} s");
+                        }
+                        None => eprint!("\rkymo: asked for {seconds} s"),
+                    }
                 }
             }
             if is_shown {

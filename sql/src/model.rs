@@ -105,6 +105,11 @@ impl ModelTable {
         }
     }
 
+    /// Its columns, in their order.
+    pub(crate) fn columns(&self) -> &[(String, Holds)] {
+        &self.columns
+    }
+
     /// All tables, with their names.
     pub(crate) fn all(traces: &Traces) -> Vec<(&'static str, ModelTable)> {
         let named = |columns: &[(&str, Holds)]| {

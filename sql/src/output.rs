@@ -14,8 +14,9 @@ use datafusion::arrow::json::LineDelimitedWriter;
 use datafusion::arrow::json::writer::WriterBuilder;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::parquet::arrow::ArrowWriter;
-use datafusion::parquet::basic::Compression;
+use datafusion::parquet::basic::{Compression, Encoding, ZstdLevel};
 use datafusion::parquet::file::properties::WriterProperties;
+use datafusion::parquet::schema::types::ColumnPath;
 
 use crate::{Answer, Error};
 
@@ -137,11 +138,10 @@ impl Output {
             Writer::Csv(to) => to.write(&empty).map_err(failed)?,
             Writer::Json(_) => {}
             Writer::Parquet(to) => {
-                let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
                 let part = self.file.as_ref().map(|(_, part)| part.as_path());
                 let file = File::create(part.unwrap_or(&self.path))?;
                 let schema = Arc::clone(&self.schema);
-                let writer = ArrowWriter::try_new(file, schema, Some(properties.build()));
+                let writer = ArrowWriter::try_new(file, schema, Some(properties(&self.schema)));
                 *to = Some(writer.map_err(io::Error::other)?);
             }
         }
@@ -207,6 +207,29 @@ impl Drop for Output {
             let _ = fs::remove_file(part);
         }
     }
+}
+
+/// Rows of a row group.
+const GROUP: usize = 1 << 17;
+
+/// Times and counters differ a little from row to row: deltas are small, while a dictionary would
+/// be larger than the values. Texts repeat, and get one.
+fn properties(schema: &Schema) -> WriterProperties {
+    let mut all = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_max_row_group_row_count(Some(GROUP));
+    for field in schema.fields() {
+        if matches!(
+            field.data_type(),
+            DataType::Int64 | DataType::UInt64 | DataType::Timestamp(..)
+        ) {
+            let path = ColumnPath::from(field.name().as_str());
+            all = all
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
+    }
+    all.build()
 }
 
 fn failed(error: ArrowError) -> io::Error {

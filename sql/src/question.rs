@@ -1,7 +1,8 @@
 //! Ready questions: queries with a title and parameters, in files of SQL.
 //!
-//! A file begins with comments: the title, then a line `-- @name default: what it is` for each
-//! parameter, which the query calls `$name`.
+//! A file begins with comments: the title, what else there is to say, the line `-- @@store` if it
+//! asks a store, and for each parameter a line `-- @name default: what it is`. The query calls it
+//! `$name`.
 
 /// A ready question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +11,8 @@ pub struct Question {
     pub name: &'static str,
     /// What it asks, as a sentence.
     pub title: &'static str,
+    /// Whether it asks a store, and no traces.
+    pub asks_store: bool,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
     /// The query.
@@ -21,10 +24,20 @@ pub struct Question {
 pub struct Parameter {
     /// Its name, without the `$`.
     pub name: &'static str,
-    /// Its value, unless another one is given.
+    /// Its value, unless another one is given; [`A_BUILD`](Parameter::A_BUILD) if one must be.
     pub default: &'static str,
     /// What it is.
     pub what: &'static str,
+}
+
+impl Parameter {
+    /// Stands for the value of a parameter that is a build of the store.
+    pub const A_BUILD: &'static str = "BUILD";
+
+    /// Whether it is a build of the store, which must be given.
+    pub fn is_build(&self) -> bool {
+        self.default == Parameter::A_BUILD
+    }
 }
 
 macro_rules! files {
@@ -66,6 +79,9 @@ pub fn questions() -> Vec<Question> {
     FILES.iter().map(|(name, text)| parse(name, text)).collect()
 }
 
+/// The line by which a file says so.
+const ASKS_STORE: &str = "-- @@store";
+
 fn parse(name: &'static str, text: &'static str) -> Question {
     let mut comments = text.lines().map_while(|line| line.strip_prefix("-- "));
     let title = comments.next().unwrap_or_default();
@@ -81,6 +97,7 @@ fn parse(name: &'static str, text: &'static str) -> Question {
     Question {
         name,
         title,
+        asks_store: text.lines().any(|line| line == ASKS_STORE),
         parameters: parameters.collect(),
         sql: text,
     }
@@ -96,7 +113,8 @@ mod tests {
         assert!(all.is_sorted_by(|one, other| one.name < other.name));
         for question in all {
             assert!(question.title.ends_with('.'), "{}", question.name);
-            let comments = question.sql.lines().filter(|line| line.starts_with("-- @"));
+            let lines = question.sql.lines().filter(|line| *line != ASKS_STORE);
+            let comments = lines.filter(|line| line.starts_with("-- @"));
             assert_eq!(
                 comments.count(),
                 question.parameters.len(),

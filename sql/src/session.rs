@@ -15,10 +15,8 @@ use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc::Sender;
 
-use crate::events::EventTable;
-use crate::model::ModelTable;
-use crate::table::Provider;
-use crate::{Error, Traces, depth, function};
+use crate::table::{self, EVENT, Listed, SCHEMA};
+use crate::{Error, Store, Traces, depth, function};
 
 /// What a query may use.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +46,7 @@ const AHEAD: usize = 2;
 /// Stack of a thread that plans and runs queries, in bytes.
 const STACK: usize = 256 << 20;
 
-/// The tables of some traces.
+/// The tables of some traces, or of a store.
 #[allow(missing_debug_implementations)] // The engine's context has none that says anything.
 pub struct Session {
     context: SessionContext,
@@ -58,13 +56,11 @@ pub struct Session {
     /// What `threads` is of, until the session ends.
     runtime: Option<Runtime>,
     stops_on_interrupt: bool,
+    /// What is asked, if it is a store.
+    store: Option<Store>,
 }
 
 const CATALOG: &str = "kymo";
-/// The schema of all tables whose names are free.
-const SCHEMA: &str = "trace";
-/// The schema of tables of events, which has those that are named as another table, too.
-const EVENT: &str = "event";
 
 impl Session {
     /// The tables of these traces.
@@ -72,6 +68,20 @@ impl Session {
     /// # Errors
     /// [`Error::Engine`] if the machine refuses threads.
     pub fn new(traces: &Traces, limits: Limits) -> Result<Session, Error> {
+        Session::over(table::of_traces(traces), limits)
+    }
+
+    /// The tables of a store.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_store(store: &Store, limits: Limits) -> Result<Session, Error> {
+        let mut session = Session::over(store.tables(), limits)?;
+        session.store = Some(store.clone());
+        Ok(session)
+    }
+
+    fn over(tables: Vec<Listed>, limits: Limits) -> Result<Session, Error> {
         let failed = |error| Error::Engine(format!("cannot start threads: {error}"));
         let threads = limits.threads.max(1);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -101,19 +111,9 @@ impl Session {
         function::add(&context);
 
         let (all, events) = (MemorySchemaProvider::new(), MemorySchemaProvider::new());
-        for (name, table) in ModelTable::all(traces) {
-            all.register_table(name.to_owned(), Arc::new(Provider(table)))?;
-        }
-        all.register_table(
-            "events".to_owned(),
-            Arc::new(Provider(EventTable::of_all(traces))),
-        )?;
-        for (name, table) in EventTable::of_each(traces) {
-            let to = match all.table_exist(&name) {
-                true => &events,
-                false => &all,
-            };
-            to.register_table(name.to_string(), Arc::new(Provider(table)))?;
+        for table in tables {
+            let to = if table.schema == EVENT { &events } else { &all };
+            to.register_table(table.name, table.provider)?;
         }
         let catalog = MemoryCatalogProvider::new();
         catalog.register_schema(SCHEMA, Arc::new(all))?;
@@ -125,6 +125,7 @@ impl Session {
             threads: runtime.handle().clone(),
             runtime: Some(runtime),
             stops_on_interrupt: false,
+            store: None,
         })
     }
 
@@ -208,6 +209,11 @@ impl Session {
             return answered;
         }
         match self.here.block_on(query) {
+            // The engine does not say which file it is.
+            Ok(Err(Error::Damaged { what, .. })) => Err(Error::Damaged {
+                path: self.store.as_ref().and_then(Store::damaged_file),
+                what,
+            }),
             Ok(done) => done,
             Err(_) => Err(Error::Engine("the engine failed on this query".to_owned())),
         }

@@ -10,7 +10,10 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::column::Holds;
+use crate::events::EventTable;
 use crate::filter::{Filters, pushed_down};
+use crate::model::ModelTable;
 use crate::traces::Traces;
 
 /// A table over some traces.
@@ -76,6 +79,63 @@ impl<T: Table> TableProvider for Provider<T> {
             limit,
         })
     }
+}
+
+/// A table as a session lists it.
+pub(crate) struct Listed {
+    /// The schema that it is in: [`SCHEMA`], or [`EVENT`] where its name is another table's.
+    pub(crate) schema: &'static str,
+    pub(crate) name: String,
+    /// Its columns; of a store's table none.
+    pub(crate) columns: Vec<(String, Holds)>,
+    /// Whether it has the events of one name.
+    pub(crate) is_of_event: bool,
+    /// Whether all its columns together come in the order of time.
+    pub(crate) is_in_order: bool,
+    pub(crate) provider: Arc<dyn TableProvider>,
+}
+
+/// The schema of all tables whose names are free.
+pub(crate) const SCHEMA: &str = "trace";
+/// The schema of tables of events that are named as another table.
+pub(crate) const EVENT: &str = "event";
+
+/// All tables of these traces.
+pub(crate) fn of_traces(traces: &Traces) -> Vec<Listed> {
+    let models = ModelTable::all(traces)
+        .into_iter()
+        .map(|(name, table)| Listed {
+            schema: SCHEMA,
+            name: name.to_owned(),
+            columns: table.columns().to_vec(),
+            is_of_event: false,
+            is_in_order: false,
+            provider: Arc::new(Provider(table)),
+        });
+    let mut all: Vec<Listed> = models.collect();
+    let events = EventTable::of_all(traces);
+    all.push(Listed {
+        schema: SCHEMA,
+        name: "events".to_owned(),
+        columns: events.columns(),
+        is_of_event: false,
+        // The thread that ran is known from the switches of all streams.
+        is_in_order: true,
+        provider: Arc::new(Provider(events)),
+    });
+    let own = all.len();
+    for (name, table) in EventTable::of_each(traces) {
+        let is_taken = all.iter().take(own).any(|other| *other.name == *name);
+        all.push(Listed {
+            schema: if is_taken { EVENT } else { SCHEMA },
+            name: name.to_string(),
+            columns: table.columns(),
+            is_of_event: true,
+            is_in_order: false,
+            provider: Arc::new(Provider(table)),
+        });
+    }
+    all
 }
 
 /// Words for a condition, as columns of words have them.

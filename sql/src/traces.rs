@@ -60,10 +60,7 @@ impl Traces {
         });
         let traces = Traces {
             all: opened.collect::<Result<_, _>>()?,
-            damage: Arc::default(),
-            read: Arc::default(),
-            symbols: Arc::default(),
-            notes: Arc::default(),
+            ..Traces::none()
         };
         for trace in traces.all.iter() {
             for error in trace.map.failed() {
@@ -71,6 +68,17 @@ impl Traces {
             }
         }
         Ok(traces)
+    }
+
+    /// No traces.
+    pub(crate) fn none() -> Traces {
+        Traces {
+            all: Arc::new([]),
+            damage: Arc::default(),
+            read: Arc::default(),
+            symbols: Arc::default(),
+            notes: Arc::default(),
+        }
     }
 
     /// Takes the names of functions from these files, beside those that recordings have noted.

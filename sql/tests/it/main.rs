@@ -8,3 +8,4 @@ mod made;
 mod more;
 mod ready;
 mod samples;
+mod store;

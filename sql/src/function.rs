@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, BooleanArray, Int64Array, StringArray};
+use datafusion::arrow::array::{Array, BooleanArray, Float64Array, Int64Array, StringArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::functions_aggregate::percentile_cont::percentile_cont_udaf;
@@ -14,6 +14,7 @@ pub(crate) fn add(to: &SessionContext) {
     to.register_udf(ns());
     to.register_udf(glob());
     to.register_udf(overlap());
+    to.register_udf(p_value());
     // Exact: what lies between two values is interpolated.
     to.register_udaf(
         (*percentile_cont_udaf())
@@ -108,6 +109,36 @@ fn nanos(text: &str) -> Result<i64> {
         )));
     }
     i64::try_from(sign * product / scale).map_err(|_| wrong())
+}
+
+/// `p_value(z)`: how likely it is that a normally distributed value is as far from its mean as `z`
+/// standard deviations, or further, to either side.
+fn p_value() -> ScalarUDF {
+    let run = |values: &[ColumnarValue]| {
+        let value = values
+            .first()
+            .ok_or_else(|| error("p_value(z) takes a number".to_owned()))?;
+        let numbers = value.to_array(rows(values))?;
+        let numbers = numbers
+            .as_any()
+            .downcast_ref::<Float64Array>()
+            .ok_or_else(|| error("p_value(z) takes a number".to_owned()))?;
+        let shares: Float64Array = numbers
+            .iter()
+            .map(|z| Some(libm::erfc(z?.abs() / std::f64::consts::SQRT_2)))
+            .collect();
+        Ok(match is_one(values) {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&shares, 0)?),
+            false => ColumnarValue::Array(Arc::new(shares)),
+        })
+    };
+    create_udf(
+        "p_value",
+        vec![DataType::Float64],
+        DataType::Float64,
+        Volatility::Immutable,
+        Arc::new(run),
+    )
 }
 
 /// `overlap(begin, end, begin, end)`: for how long two spans of time overlap, in their unit.

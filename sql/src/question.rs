@@ -66,6 +66,7 @@ const FILES: &[(&str, &str)] = files![
     "losses",
     "off-cpu",
     "process-time",
+    "regressions",
     "stacks",
     "syscalls",
     "thread-states",

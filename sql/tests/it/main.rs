@@ -7,5 +7,6 @@ mod command;
 mod made;
 mod more;
 mod ready;
+mod regressions;
 mod samples;
 mod store;

@@ -510,6 +510,12 @@ fn what_is_missing_or_damaged_is_one_sentence() {
         assert!(sentence.contains(says), "{words:?}: {sentence}");
     }
     let ask = |words: &[&str]| query(&[&[path], words].concat());
+    let (status, sentence) = ask(&["@regressions", "--before", "a", "--after", "z"]);
+    assert_eq!(status, Some(2), "{sentence}");
+    assert!(
+        sentence.contains("--after a build of the store; it has a"),
+        "{sentence}"
+    );
     let (status, sentence) = ask(&[name, "select 1"]);
     assert_eq!(status, Some(2), "{sentence}");
     assert!(sentence.contains("is a store"), "{sentence}");

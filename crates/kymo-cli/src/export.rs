@@ -1,7 +1,8 @@
 //! `kymo export`: a trace as another tool's file.
 
+use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
@@ -13,7 +14,7 @@ use crate::message::say;
 use crate::progress::Progress;
 use crate::select::Verdict;
 use crate::summary::count;
-use crate::{input, output, select};
+use crate::{input, output, query, select};
 
 /// For `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -22,6 +23,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo export trace tables --to csv
   kymo export trace tables --to parquet
   kymo export trace tables --to csv --where 'irq = 5, on_cpu = 0'
+  kymo export trace --to parquet --into fleet      adds it to the store fleet, for kymo query
 
 Perfetto and Chrome show a timeline: what each CPU and thread does, interrupts, system calls, locks,
 wake-ups, and all other events as points. Samples are in it with their call chains; their functions
@@ -36,12 +38,20 @@ pub struct Arguments {
     trace: PathBuf,
     /// The file, which is written anew, or - for the standard output; for csv and parquet a
     /// directory, which must be new or empty.
-    out: PathBuf,
+    #[arg(required_unless_present = "into")]
+    out: Option<PathBuf>,
     /// What to write.
     #[arg(long, value_enum)]
     to: To,
     #[command(flatten)]
     symbols: kymo_images::Symbols,
+    /// Add the trace to this store of many traces, as kymo query --into does; options of that, such
+    /// as --host, follow behind --.
+    #[arg(long, value_name = "STORE", conflicts_with_all = ["out", "conditions"])]
+    into: Option<PathBuf>,
+    /// Options of kymo query --into.
+    #[arg(last = true, value_name = "OPTION", requires = "into")]
+    more: Vec<OsString>,
     /// Only events whose fields have these values, such as 'irq = 5, on_cpu = 0', as for kymo dump.
     /// May be repeated: one must hold.
     #[arg(long = "where", value_name = "CONDITION")]
@@ -78,6 +88,9 @@ impl To {
 /// If the trace or a file of symbols cannot be read, the output cannot be written, or symbols are
 /// given for a format that shows no functions.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    if let Some(into) = &arguments.into {
+        return add(arguments, into);
+    }
     let format = match arguments.to {
         To::Perfetto => kymo_export::Format::Perfetto,
         To::Parquet => kymo_export::Format::Parquet,
@@ -92,7 +105,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     }
     arguments.symbols.check_files()?;
     let trace = input::of_one_clock(&arguments.trace)?;
-    let out = output::file(Some(&arguments.out));
+    let out = output::file(arguments.out.as_deref());
     if let Some(out) = out {
         output::refuse_inside(out, &arguments.trace)?;
     }
@@ -168,6 +181,28 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         (None, Some(missing)) => Err(missing.into()),
         (None, None) => Ok(Code::Ok),
     }
+}
+
+/// Adds the trace to a store.
+fn add(arguments: &Arguments, into: &Path) -> anyhow::Result<Code> {
+    let sentence = match arguments.to {
+        To::Parquet if !arguments.symbols.is_given() => None,
+        To::Parquet => Some("give options about symbols behind --, as those of kymo query"),
+        _ => Some("a store has Parquet files; give --to parquet"),
+    };
+    if let Some(sentence) = sentence {
+        return Err(Usage(sentence.to_owned()).into());
+    }
+    let words = [
+        OsStr::new("--into"),
+        into.as_os_str(),
+        arguments.trace.as_os_str(),
+    ];
+    query::pass_on(
+        words
+            .into_iter()
+            .chain(arguments.more.iter().map(OsString::as_os_str)),
+    )
 }
 
 /// Fields and contexts with call chains, of perf and of LTTng.

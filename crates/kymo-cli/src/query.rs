@@ -1,6 +1,6 @@
 //! `kymo query`: runs `kymo-query`, which is built and installed apart because its engine is large.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::Command;
@@ -24,14 +24,19 @@ pub struct Arguments {
     words: Vec<OsString>,
 }
 
-/// Runs the program beside this one, or else the one that PATH has.
+/// Runs `kymo query`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    pass_on(&arguments.words)
+}
+
+/// Runs the program beside this one, or else the one that PATH has.
+pub fn pass_on(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> anyhow::Result<Code> {
     let here = std::env::current_exe().ok();
     let beside = here.and_then(|kymo| Some(kymo.parent()?.join(PROGRAM)));
     let beside = beside.filter(|program| program.is_file());
     let program = beside.unwrap_or_else(|| PathBuf::from(PROGRAM));
     let mut command = Command::new(&program);
-    match start(command.args(&arguments.words)) {
+    match start(command.args(words)) {
         Err(error) if error.kind() == ErrorKind::NotFound => anyhow::bail!(
             "{PROGRAM} is not installed; `cargo install --locked --path sql` in Kymo's source \
              installs it"

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
 mod brute;
+mod chapter;
 mod command;
 mod made;
 mod more;

@@ -366,3 +366,52 @@ fn parquet_has_a_folder_for_each_event() {
     }
     assert_eq!(files_of_events(&out, "parquet").len(), counts(&trace).len());
 }
+
+/// `kymo export --into` is `kymo query --into`: its program gets the words.
+#[test]
+fn a_trace_goes_into_a_store_by_the_program_of_queries() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut made = small("export-into");
+    let trace = made.finish().to_owned();
+    let folder = Folder::new("into");
+    let program = folder.path("kymo-query");
+    fs::write(&program, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let into = |words: &[&str]| {
+        let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
+        command
+            .arg("export")
+            .arg(&trace)
+            .args(words)
+            .env("PATH", path);
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let failed = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), said, failed)
+    };
+    let words = [
+        "--to", "parquet", "--into", "a store", "--", "--host", "web-1",
+    ];
+    let (code, said, failed) = into(&words);
+    assert_eq!(code, Some(0), "{failed}");
+    let trace = trace.display();
+    assert_eq!(said, format!("--into\na store\n{trace}\n--host\nweb-1\n"));
+    let wrong: [(&[&str], &str); 4] = [
+        (&["--to", "csv", "--into", "store"], "give --to parquet"),
+        (
+            &["--to", "parquet", "--into", "store", "--kernel", "k"],
+            "behind --",
+        ),
+        (&["--to", "parquet"], "required"),
+        (
+            &["out", "--to", "parquet", "--into", "store"],
+            "cannot be used",
+        ),
+    ];
+    for (words, says) in wrong {
+        let (code, _, failed) = into(words);
+        assert_eq!(code, Some(2), "{words:?}: {failed}");
+        assert!(failed.contains(says), "{words:?}: {failed}");
+    }
+}

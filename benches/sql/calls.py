@@ -1,4 +1,4 @@
-"""The 99th percentile of each system call by thread, over exported tables."""
+"""The 99th percentile of each system call by thread, over a Parquet file of system calls."""
 
 import sys
 import time
@@ -7,7 +7,7 @@ import duckdb
 
 duckdb.sql("SELECT 1").fetchall()
 begin = time.perf_counter()
-calls = duckdb.read_parquet(f"{sys.argv[1]}/_syscalls.parquet")
+calls = duckdb.read_parquet(sys.argv[1])
 rows = duckdb.sql(
     "SELECT tid, number, count(*), quantile_cont(duration_ns, 0.99) FROM calls"
     " GROUP BY tid, number ORDER BY tid, number"

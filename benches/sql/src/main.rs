@@ -2,7 +2,8 @@
 //!
 //! Everything is measured in one run, so that the ratios compare like with like: in every round
 //! each command runs once, and its least time counts. The query must count as many events as
-//! `kymo dump`, and its percentiles must be DuckDB's; `kymo report` is only timed.
+//! `kymo dump`, and its percentiles must be DuckDB's, of the trace and of a store with it;
+//! `kymo report` is only timed.
 //! `cargo xtask bench sql` makes the trace and runs this program.
 
 mod command;
@@ -40,7 +41,7 @@ struct Arguments {
     /// The trace
     #[arg(long)]
     trace: PathBuf,
-    /// A folder for exported tables, which is replaced
+    /// A folder for exported tables and stores, which are replaced
     #[arg(long)]
     folder: PathBuf,
     /// Number of rounds, of which the least time counts
@@ -83,7 +84,19 @@ struct Times {
     /// DuckDB's query alone.
     parquet: f64,
     part: f64,
+    /// Adding the trace to a store, with all tables and with some.
+    add: f64,
+    add_some: f64,
+    /// Of a store: the start, the query and DuckDB's, and 1 % of the time and all of it.
+    store_start: f64,
+    store_calls: f64,
+    store_duckdb: f64,
+    store_part: f64,
+    store_whole: f64,
 }
+
+/// The tables of which a fleet's regressions are found.
+const SOME: &str = "--tables=syscalls,interrupts,lock_waits,wakeups";
 
 impl Times {
     const NONE: Times = Times {
@@ -96,6 +109,13 @@ impl Times {
         duckdb: f64::INFINITY,
         parquet: f64::INFINITY,
         part: f64::INFINITY,
+        add: f64::INFINITY,
+        add_some: f64::INFINITY,
+        store_start: f64::INFINITY,
+        store_calls: f64::INFINITY,
+        store_duckdb: f64::INFINITY,
+        store_part: f64::INFINITY,
+        store_whole: f64::INFINITY,
     };
 }
 
@@ -108,6 +128,27 @@ impl Arguments {
     fn query(&self, sql: &str) -> Words {
         let trace = self.trace.display().to_string();
         Words::new(&self.query, &[&trace, "--format=csv", sql])
+    }
+
+    /// A query of the store with all tables.
+    fn query_store(&self, sql: &str) -> Words {
+        let store = self.store("store").display().to_string();
+        Words::new(&self.query, &[&store, "--format=csv", sql])
+    }
+
+    fn store(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Adds the trace to a new store; gives the seconds.
+    fn add(&self, name: &str, words: &[&str]) -> Result<f64> {
+        let store = self.store(name);
+        if store.exists() {
+            fs::remove_dir_all(&store).context("the last store cannot be removed")?;
+        }
+        let words = Words::new(&self.query, words).and(Path::new("--into"));
+        let (seconds, _) = words.and(&store).and(&self.trace).seconds()?;
+        Ok(seconds)
     }
 
     fn tables(&self) -> PathBuf {
@@ -126,10 +167,10 @@ impl Arguments {
         Ok(seconds)
     }
 
-    /// DuckDB's seconds for the query alone, and its rows.
-    fn duckdb(&self) -> Result<(f64, f64, String)> {
+    /// DuckDB's seconds with this file of system calls, those for the query alone, and its rows.
+    fn duckdb(&self, calls: &Path) -> Result<(f64, f64, String)> {
         let script = Words::new(&self.python, &[]).and(&self.script);
-        let (whole, text) = script.and(&self.tables()).seconds()?;
+        let (whole, text) = script.and(calls).seconds()?;
         let (seconds, rows) = text
             .split_once('\n')
             .context("DuckDB's script says nothing")?;
@@ -153,7 +194,7 @@ impl Arguments {
         Ok((events.unsigned_abs(), from, from + length))
     }
 
-    fn round(&self, part: &Words, times: &mut Times) -> Result<()> {
+    fn round(&self, part_sql: &str, times: &mut Times) -> Result<()> {
         let least = |time: &mut f64, words: Words| -> Result<()> {
             let (seconds, _) = words.seconds()?;
             *time = time.min(seconds);
@@ -164,11 +205,21 @@ impl Arguments {
         least(&mut times.count, self.query(COUNTS))?;
         least(&mut times.report, self.kymo(&["report"]))?;
         least(&mut times.calls, self.query(CALLS))?;
-        least(&mut times.part, part.clone())?;
+        least(&mut times.part, self.query(part_sql))?;
         times.export = times.export.min(self.export()?);
-        let (whole, query, _) = self.duckdb()?;
+        let (whole, query, _) = self.duckdb(&self.tables().join("_syscalls.parquet"))?;
         times.duckdb = times.duckdb.min(whole);
         times.parquet = times.parquet.min(query);
+
+        times.add = times.add.min(self.add("store", &[])?);
+        times.add_some = times.add_some.min(self.add("some", &[SOME])?);
+        least(&mut times.store_start, self.query_store("select 1"))?;
+        least(&mut times.store_calls, self.query_store(CALLS))?;
+        least(&mut times.store_whole, self.query_store(COUNTS))?;
+        least(&mut times.store_part, self.query_store(part_sql))?;
+        let calls = file(&self.store("store"), "syscalls.parquet")?;
+        let (_, query, _) = self.duckdb(&calls)?;
+        times.store_duckdb = times.store_duckdb.min(query);
         Ok(())
     }
 }
@@ -184,17 +235,23 @@ fn run(arguments: &Arguments) -> Result<()> {
         "select name, count(*) as n from events where ns between {from} and {to} \
          group by name order by name"
     );
-    let part = arguments.query(&sql);
     let mut times = Times::NONE;
     for _ in 0..arguments.rounds.max(1) {
-        arguments.round(&part, &mut times)?;
+        arguments.round(&sql, &mut times)?;
     }
     let (memory, question) = memory(arguments)?;
-    print(arguments, times, memory / 1024.0);
+    let sizes = Sizes {
+        events,
+        trace: size(&arguments.trace)?,
+        store: size(&arguments.store("store"))?,
+        some: size(&arguments.store("some"))?,
+    };
+    print(arguments, times, memory / 1024.0, sizes);
     println!(
         "\nSeconds: select 1 {:.3}; dump --count {:.3}, count by name {:.3}, of 1 % of the time \
          {:.3}; report {:.3}, percentiles {:.3}; export {:.3}, DuckDB {:.3}, of which its query \
-         {:.3}. Most memory: @{question}.",
+         {:.3}. Of the store: add {:.3}, four tables {:.3}, select 1 {:.3}, percentiles {:.3}, \
+         DuckDB's {:.3}, count by name {:.3}, of 1 % of the time {:.3}. Most memory: @{question}.",
         times.start,
         times.dump,
         times.count,
@@ -203,17 +260,40 @@ fn run(arguments: &Arguments) -> Result<()> {
         times.calls,
         times.export,
         times.duckdb,
-        times.parquet
+        times.parquet,
+        times.add,
+        times.add_some,
+        times.store_start,
+        times.store_calls,
+        times.store_duckdb,
+        times.store_whole,
+        times.store_part
     );
     Ok(())
 }
 
-fn print(arguments: &Arguments, times: Times, memory: f64) {
+/// Bytes, and events of the trace.
+#[derive(Clone, Copy)]
+struct Sizes {
+    events: u64,
+    trace: u64,
+    store: u64,
+    some: u64,
+}
+
+fn print(arguments: &Arguments, times: Times, memory: f64, sizes: Sizes) {
+    let each = |bytes: u64| bytes as f64 / sizes.events as f64;
     let figure = |what, value, goal| Figure {
         what,
         value,
         unit: "x",
         goal: Some(goal),
+    };
+    let plain = |what, value, unit| Figure {
+        what,
+        value,
+        unit,
+        goal: None,
     };
     let figures = [
         figure(
@@ -264,6 +344,41 @@ fn print(arguments: &Arguments, times: Times, memory: f64) {
                 1024.0,
             )
         },
+        plain("bytes of an event in the trace", each(sizes.trace), "B"),
+        plain(
+            "bytes of an event in a store with all tables",
+            each(sizes.store),
+            "B",
+        ),
+        plain(
+            "in a store with four tables of spans",
+            each(sizes.some),
+            "B",
+        ),
+        plain(
+            "adding 10^6 events to a store, all tables",
+            times.add / sizes.events as f64 * 1e6,
+            "s",
+        ),
+        plain(
+            "adding 10^6 events to a store, four tables of spans",
+            times.add_some / sizes.events as f64 * 1e6,
+            "s",
+        ),
+        figure(
+            "p99 over a store, in times of DuckDB's query over its file",
+            (times.store_calls - times.store_start) / times.store_duckdb,
+            2.0,
+        ),
+        Figure {
+            unit: "%",
+            ..figure(
+                "1 % of the time over a store, part of the whole, without the start",
+                100.0 * (times.store_part - times.store_start).max(0.0)
+                    / (times.store_whole - times.store_start),
+                3.0,
+            )
+        },
     ];
     println!("| what | measured | goal | |\n| --- | ---: | ---: | --- |");
     for Figure {
@@ -303,8 +418,16 @@ fn compare(arguments: &Arguments) -> Result<()> {
     );
 
     arguments.export()?;
-    let (_, _, wanted) = arguments.duckdb()?;
-    let found = arguments.query(CALLS).output()?;
+    let (_, _, wanted) = arguments.duckdb(&arguments.tables().join("_syscalls.parquet"))?;
+    arguments.add("store", &[])?;
+    let (found, of_store) = (arguments.query(CALLS), arguments.query_store(CALLS));
+    let (found, of_store) = (found.output()?, of_store.output()?);
+    ensure!(found == of_store, "the store has other percentiles");
+    let of_store = arguments.query_store(COUNTS).output()?;
+    ensure!(
+        of_store == arguments.query(COUNTS).output()?,
+        "the store counts other events"
+    );
     let found: Vec<&str> = found.lines().skip(1).collect();
     let wanted: Vec<&str> = wanted.lines().collect();
     ensure!(!found.is_empty(), "the trace has no system calls");
@@ -330,7 +453,9 @@ fn compare(arguments: &Arguments) -> Result<()> {
 fn memory(arguments: &Arguments) -> Result<(f64, String)> {
     let list = Words::new(&arguments.query, &["--list"]).output()?;
     let mut most = (0.0, String::new());
-    for name in list.lines().filter_map(|line| line.strip_prefix('@')) {
+    let questions = list.split("\n@").filter(|of| !of.contains("(of a store)"));
+    let names = questions.filter_map(|of| of.trim_start_matches('@').lines().next());
+    for name in names {
         let question = format!("@{name}");
         let words = Words::new(&arguments.query, &["--format=csv", &question]);
         let memory = words.and(&arguments.trace).memory()?;
@@ -343,11 +468,26 @@ fn memory(arguments: &Arguments) -> Result<(f64, String)> {
     Ok(most)
 }
 
-/// Bytes of the files in a folder.
+/// Bytes of the files in a folder, and in those in it.
 fn size(folder: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {
-        bytes += entry?.metadata()?.len();
+        let entry = entry?;
+        bytes += match entry.file_type()?.is_dir() {
+            true => size(&entry.path())?,
+            false => entry.metadata()?.len(),
+        };
     }
     Ok(bytes)
+}
+
+/// The file of this name in the only innermost folder of a store.
+fn file(store: &Path, name: &str) -> Result<PathBuf> {
+    let mut folder = store.to_owned();
+    while !folder.join(name).exists() {
+        let mut entries = fs::read_dir(&folder)?.flatten();
+        let inner = entries.find(|entry| entry.file_name().to_string_lossy().contains('='));
+        folder = inner.context("the store has no such file")?.path();
+    }
+    Ok(folder.join(name))
 }

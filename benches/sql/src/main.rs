@@ -351,7 +351,7 @@ fn print(arguments: &Arguments, times: Times, memory: f64, sizes: Sizes) {
             "B",
         ),
         plain(
-            "in a store with four tables of spans",
+            "bytes of an event in a store with four tables of spans",
             each(sizes.some),
             "B",
         ),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kymo_capture::attach::{self, Machine, Options};
+use kymo_images::Symbols;
 
 use crate::exit::{Code, Usage};
 use crate::live::{Page, Shown};
@@ -86,7 +87,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
 fn attach(arguments: &Arguments, page: &mut Option<Page>) -> anyhow::Result<Code> {
     let machine = machine(arguments)?;
     let made = create_directory(&arguments.out, OTHER_OUT)?;
-    let shown = arguments.shown.page(&arguments.out);
+    let shown = arguments.shown.page(&arguments.out, Symbols::default());
     *page = shown.inspect_err(|_| made.undo())?;
     let interrupted = watch_interrupts()?;
     let bar = progress_bar();

@@ -9,11 +9,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use kymo_images::Symbols;
 use kymo_index::{Key, Options};
-use kymo_view::{Server, View};
+use kymo_view::{FindCode, Server, View};
 
 use crate::record::was_interrupted;
-use crate::view::code::CodeFiles;
+use crate::view::code::{self, CodeFiles};
 use crate::{input, view};
 
 /// Whether and how what is recorded is shown.
@@ -30,10 +31,11 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// The page of the trace that will be in this directory, if it is asked for.
-    pub fn page(&self, directory: &Path) -> anyhow::Result<Option<Page>> {
+    /// The page of the trace that will be in this directory, if it is asked for. The functions of
+    /// its samples have names from these files.
+    pub fn page(&self, directory: &Path, symbols: Symbols) -> anyhow::Result<Option<Page>> {
         let page = |port| {
-            let page = Page::start(directory, &view::cache()?, port)?;
+            let page = Page::start(directory, &view::cache()?, port, symbols)?;
             message!("kymo: see it at {}", page.server.address());
             page.open(self.no_open);
             Ok(page)
@@ -55,7 +57,12 @@ pub struct Page {
 
 impl Page {
     /// Begins to show the trace in this directory, as soon as it has one.
-    pub fn start(directory: &Path, folder: &Path, port: u16) -> anyhow::Result<Page> {
+    pub fn start(
+        directory: &Path,
+        folder: &Path,
+        port: u16,
+        symbols: Symbols,
+    ) -> anyhow::Result<Page> {
         let made = fs::create_dir_all(folder);
         made.with_context(|| format!("cannot create {}", folder.display()))?;
         let view = View::new(&view::title(directory));
@@ -68,9 +75,18 @@ impl Page {
         let follows = {
             let (server, is_over) = (Arc::clone(&server), Arc::clone(&is_over));
             let (directory, folder) = (directory.to_owned(), folder.to_owned());
+            let code: Arc<FindCode> = {
+                let directory = directory.clone();
+                Arc::new(
+                    move |trace| match CodeFiles::of(&symbols, &directory, trace) {
+                        Ok(code) => Ok(Box::new(code)),
+                        Err(error) => Err(code::sentence(&format!("{error:#}"))),
+                    },
+                )
+            };
             // It orders nothing: only whether it is set counts.
             let is_over = move || is_over.load(Relaxed);
-            thread::spawn(move || server.view().follow(&directory, &folder, is_over))
+            thread::spawn(move || server.view().follow(&directory, &folder, &code, is_over))
         };
         Ok(Page {
             server,
@@ -114,7 +130,7 @@ impl Page {
         let map = trace.map();
         let index = Key::of(&trace, &map)?.path_in(&self.folder);
         let view = self.server.view();
-        let code = CodeFiles::of(&kymo_images::Symbols::default(), &self.directory, &trace)?;
+        let code = CodeFiles::of(&Symbols::default(), &self.directory, &trace)?;
         view.open_with(trace, map, Box::new(code));
         view.read(&index, Options::default())?;
         message!(

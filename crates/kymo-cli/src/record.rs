@@ -14,6 +14,7 @@ use kymo::vocabulary::{MAX_CALLERS, SamplingDriver};
 use kymo::{Mode, Overflow};
 use kymo_capture::qemu::{self, Boot, Launch};
 use kymo_capture::record::{self, Ending, Options, Progress, Recorded, Unanswered, Via};
+use kymo_images::Symbols;
 
 use crate::exit::{Code, Usage};
 use crate::live::{Page, Shown};
@@ -369,11 +370,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
 
 /// Records, and shows meanwhile on `page` what was recorded, if that is asked for.
 fn record(arguments: &Arguments, page: &mut Option<Page>) -> anyhow::Result<Code> {
+    // It is noted beside the trace only at the end.
+    let symbols = || kernel(arguments).map_or_else(Symbols::default, Symbols::of_kernel);
     let sent = crate::receive::run(&arguments.line, &arguments.out, |options| {
         options.duration = arguments.duration;
         options.timeout = arguments.timeout;
         options.grace = arguments.grace;
-        *page = arguments.shown.page(&arguments.out)?;
+        *page = arguments.shown.page(&arguments.out, symbols())?;
         Ok(())
     })?;
     if let Some(code) = sent {
@@ -413,7 +416,7 @@ fn record(arguments: &Arguments, page: &mut Option<Page>) -> anyhow::Result<Code
     let made = create_directory(&arguments.out, OTHER_OUT)?;
     let directories = [via.memory(&arguments.out), via.syscall(&arguments.out)];
     if let Some(directory) = directories.into_iter().flatten().next() {
-        let shown = arguments.shown.page(&directory);
+        let shown = arguments.shown.page(&directory, symbols());
         *page = shown.inspect_err(|_| made.undo())?;
     }
     let interrupted = watch_interrupts()?;

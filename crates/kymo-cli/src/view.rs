@@ -91,11 +91,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         None => cache()?,
     };
     if arguments.follow {
-        if arguments.symbols.is_given() {
-            let sentence = "--follow draws no flame graph, so that it needs no files of code; drop \
-                            one of the options";
-            return Err(Usage(sentence.to_owned()).into());
-        }
         return follow(arguments, &folder);
     }
     let trace = input::of_one_clock(&arguments.trace)?;
@@ -151,7 +146,8 @@ impl Arguments {
 fn follow(arguments: &Arguments, folder: &Path) -> anyhow::Result<Code> {
     let directory = &arguments.trace;
     check_directory(directory)?;
-    let page = Page::start(directory, folder, arguments.port)?;
+    arguments.symbols.check_files()?;
+    let page = Page::start(directory, folder, arguments.port, arguments.symbols.clone())?;
     println!("{}", page.address());
     std::io::stdout().flush()?;
     page.open(arguments.no_open);

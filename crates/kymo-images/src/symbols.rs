@@ -73,6 +73,19 @@ fn program(text: &str) -> Result<(Option<String>, ElfFile), String> {
 }
 
 impl Symbols {
+    /// Of a kernel that was booted, if its file is an ELF file, and of what a trace has noted.
+    pub fn of_kernel(path: &Path) -> Symbols {
+        let bytes = fs::read(path).unwrap_or_default();
+        let kernel = Image::parse(&bytes).ok().map(|_| ElfFile {
+            path: path.to_owned(),
+            base: None,
+        });
+        Symbols {
+            kernel,
+            ..Symbols::default()
+        }
+    }
+
     /// Refuses paths where nothing is, so that a mistyped one is reported even if the trace has no
     /// sample for which it would be read.
     ///

@@ -46,4 +46,4 @@ mod view;
 pub use api::{File, Symbols};
 pub use error::Error;
 pub use server::Server;
-pub use view::View;
+pub use view::{FindCode, View};

@@ -1,6 +1,6 @@
 //! A trace that is shown, from when it begins to be recorded or read.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -34,25 +34,66 @@ struct State {
     seen: Option<Seen>,
 }
 
+/// What finds the code of the machine of a trace that is being recorded.
+///
+/// # Errors
+/// A sentence, if a file cannot be used that the user has named.
+pub type FindCode = dyn Fn(&Trace) -> Result<Box<dyn Symbols>, String> + Send + Sync;
+
 /// The bytes of a trace.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// `None` while it is recorded.
-    pub(crate) trace: Option<Trace>,
+    trace: Opened,
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) map: TraceMap,
     /// Time of the last event, in nanoseconds from the clock's origin.
     end: OnceLock<Option<i128>>,
     /// The trace's beginning, likewise.
     begin: OnceLock<Option<i128>>,
-    /// The code of the traced machine.
-    pub(crate) symbols: Box<dyn Symbols>,
+}
+
+/// A trace and the code of its machine, as far as they are known.
+enum Opened {
+    Whole(Trace, Box<dyn Symbols>),
+    /// It is still recorded into this directory.
+    Recorded(PathBuf, Arc<FindCode>),
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Opened::Whole(_, symbols) => f.debug_tuple("Whole").field(symbols).finish(),
+            Opened::Recorded(path, _) => f.debug_tuple("Recorded").field(path).finish(),
+        }
+    }
+}
+
+/// A trace and the code of its machine.
+pub(crate) enum Code<'s> {
+    Whole(&'s Trace, &'s dyn Symbols),
+    /// Those of now, of a trace that is still recorded.
+    SoFar(Box<Trace>, Box<dyn Symbols>),
+}
+
+impl Code<'_> {
+    pub(crate) fn trace(&self) -> &Trace {
+        match self {
+            Code::Whole(trace, _) => trace,
+            Code::SoFar(trace, _) => trace,
+        }
+    }
+
+    pub(crate) fn symbols(&self) -> &dyn Symbols {
+        match self {
+            Code::Whole(_, symbols) => *symbols,
+            Code::SoFar(_, symbols) => &**symbols,
+        }
+    }
 }
 
 impl Source {
-    fn new(trace: Option<Trace>, metadata: Arc<Metadata>, map: TraceMap) -> Source {
+    fn new(trace: Opened, metadata: Arc<Metadata>, map: TraceMap) -> Source {
         Source {
-            symbols: Box::new(NoSymbols),
             trace,
             metadata,
             map,
@@ -61,14 +102,37 @@ impl Source {
         }
     }
 
+    /// The whole trace.
+    fn trace(&self) -> Option<&Trace> {
+        match &self.trace {
+            Opened::Whole(trace, _) => Some(trace),
+            Opened::Recorded(..) => None,
+        }
+    }
+
+    /// The trace and the code of its machine.
+    ///
+    /// # Errors
+    /// A sentence, if one of them cannot be read.
+    pub(crate) fn code(&self) -> Result<Code<'_>, String> {
+        match &self.trace {
+            Opened::Whole(trace, symbols) => Ok(Code::Whole(trace, &**symbols)),
+            Opened::Recorded(directory, find) => {
+                let trace = Trace::open(directory).map_err(|error| format!("{error}."))?;
+                let symbols = find(&trace)?;
+                Ok(Code::SoFar(Box::new(trace), symbols))
+            }
+        }
+    }
+
     /// Whether it is not several traces with different metadata.
     pub(crate) fn is_one(&self) -> bool {
-        self.trace.as_ref().is_none_or(Trace::is_one)
+        self.trace().is_none_or(Trace::is_one)
     }
 
     /// Whether the trace is still recorded.
     pub(crate) fn is_recorded(&self) -> bool {
-        self.trace.is_none()
+        self.trace().is_none()
     }
 
     /// Time of the last event, in nanoseconds from the clock's origin.
@@ -127,10 +191,7 @@ impl View {
     /// Opens a trace, whose flame graphs have the names of functions that `symbols` knows.
     pub fn open_with(&self, trace: Trace, map: TraceMap, symbols: Box<dyn Symbols>) {
         let metadata = Arc::clone(trace.metadata());
-        let source = Source {
-            symbols,
-            ..Source::new(Some(trace), metadata, map)
-        };
+        let source = Source::new(Opened::Whole(trace, symbols), metadata, map);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.source = Some(Arc::new(source));
     }
@@ -145,7 +206,7 @@ impl View {
         let Some(source) = self.source() else {
             return Ok(());
         };
-        let Some(trace) = &source.trace else {
+        let Some(trace) = source.trace() else {
             return Ok(());
         };
         let was_followed = self.seen().is_some_and(|seen| seen.source.is_recorded());
@@ -168,7 +229,7 @@ impl View {
     /// Shows a trace that is being recorded into this directory, a part of a second behind, until
     /// `is_over` says that the recording has ended. Its index is kept in a file in `folder`
     /// meanwhile. What is shown then stays: [open](Self::open) the trace and read it, for the rest,
-    /// and for what of it is damaged.
+    /// and for what of it is damaged. `code` finds the code of its machine for each flame graph.
     ///
     /// # Errors
     /// [`Error::Trace`] if the directory or, at twenty looks, the metadata cannot be read,
@@ -177,6 +238,7 @@ impl View {
         &self,
         directory: &Path,
         folder: &Path,
+        code: &Arc<FindCode>,
         mut is_over: impl FnMut() -> bool,
     ) -> Result<(), Error> {
         let mut follower = Follower::new(directory, Follower::LAG);
@@ -194,7 +256,8 @@ impl View {
                     && (more > 0 || follower.late() > late)
                 {
                     late = follower.late();
-                    let source = Source::new(None, Arc::clone(metadata), map);
+                    let opened = Opened::Recorded(directory.to_owned(), Arc::clone(code));
+                    let source = Source::new(opened, Arc::clone(metadata), map);
                     self.show(&Arc::new(source), live.index(late)?);
                 }
             }

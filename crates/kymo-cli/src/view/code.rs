@@ -63,7 +63,7 @@ impl kymo_view::Symbols for CodeFiles {
 }
 
 /// A text as a sentence.
-fn sentence(text: &str) -> String {
+pub fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);
     let stop = if text.ends_with('.') { "" } else { "." };

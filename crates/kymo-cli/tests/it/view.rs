@@ -165,6 +165,10 @@ fn a_trace_that_grows_is_followed() {
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
+        // A flame graph of what there is so far.
+        let (head, body) = view.ask("api/flame?from=0&to=1000000");
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(body.contains("no samples so far"), "{body}");
         let later = 3_600_000_000_000 * (round + 1);
         made.wake(0, later, 1, 0);
         made.wake(0, later + 5, 1, 0);

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::chosen::Chosen;
 use super::{Refused, Seen, json, refused, time};
+use crate::view::Code;
 
 /// Most functions of a tree.
 const MOST: usize = 2_000;
@@ -91,7 +92,8 @@ impl Seen {
         cpu: Option<u64>,
         thread: Option<u64>,
     ) -> Result<Flame, Refused> {
-        let (mut profile, said) = self.profile(chosen)?;
+        let code = self.source.code().map_err(|sentence| (NO_CODE, sentence))?;
+        let (mut profile, said) = self.profile(&code, chosen)?;
         let (cpus, threads) = weights(&profile);
         let rows = std::mem::take(&mut profile.rows);
         let is_wanted = |row: &Row| {
@@ -100,7 +102,7 @@ impl Seen {
                 && thread.is_none_or(|tid| of_thread() == Some(tid))
         };
         profile.rows = rows.into_iter().filter(is_wanted).collect();
-        let mut account = vec![self.source.symbols.account(&profile)];
+        let mut account = vec![code.symbols().account(&profile)];
         account.extend(said);
         let names = self.index.registry().names();
         let has_samples = names.iter().any(|name| name.category == CATEGORY);
@@ -132,13 +134,10 @@ impl Seen {
     /// The samples of what `chosen` chooses, of one kind, and what is to be said of their names.
     fn profile(
         &self,
+        code: &Code<'_>,
         chosen: impl Fn() -> Result<Chosen, Refused>,
     ) -> Result<(Profile, Vec<String>), Refused> {
-        let trace = self.source.trace.as_ref().ok_or_else(|| {
-            let sentence = "The flame graph is drawn once the recording has ended.";
-            (409, sentence.to_owned())
-        })?;
-        let mut collector = self.collected(chosen()?, |_| true);
+        let mut collector = self.collected(code, chosen()?, |_| true);
         let mut others = None;
         match Kind::choose(collector.kinds()) {
             OfKinds::All => {}
@@ -152,7 +151,7 @@ impl Seen {
                     ItemRef::Event(event) => event.name() == &*name,
                     _ => true,
                 };
-                collector = self.collected(chosen()?, is_meant);
+                collector = self.collected(code, chosen()?, is_meant);
             }
             OfKinds::Unclear => {
                 let names = collector.kinds().iter().map(|kind| kind.name.to_string());
@@ -166,18 +165,19 @@ impl Seen {
                 return Err((400, sentence));
             }
         }
-        let found = self.source.symbols.symbolize(trace, collector.finish());
+        let found = code.symbols().symbolize(code.trace(), collector.finish());
         let (profile, said) = found.map_err(|sentence| (NO_CODE, sentence))?;
         Ok((profile, others.into_iter().chain(said).collect()))
     }
 
-    fn collected(
+    fn collected<'c>(
         &self,
+        code: &'c Code<'_>,
         mut chosen: Chosen,
         is_meant: impl Fn(&ItemRef<'_>) -> bool,
-    ) -> Collector<'_> {
+    ) -> Collector<'c> {
         let collector = Collector::new(Options::default());
-        let mut collector = collector.unwinding(self.source.symbols.unwind());
+        let mut collector = collector.unwinding(code.symbols().unwind());
         chosen.read(self.map(), |item, is_chosen| {
             collector.add(item, is_chosen && is_meant(item));
         });

@@ -33,10 +33,10 @@ export async function deselect() {
   now.first = null;
   const selection = begin();
   const what = now.flame === null ? "worst cases are" : "flame graph is";
-  if (trace.is_recorded) {
-    return panel.say(detail, `The ${what} shown once the recording has ended. A stretch of time has its report already: select one.`);
+  if (trace.is_recorded && now.flame === null) {
+    return panel.say(detail, "The worst cases are shown once the recording has ended. A stretch of time has its report already: select one.");
   }
-  if (!trace.is_whole) return panel.say(detail, `The ${what} shown once the trace has been read.`);
+  if (!trace.is_whole && !trace.is_recorded) return panel.say(detail, `The ${what} shown once the trace has been read.`);
   panel.say(detail, now.flame === null ? "Reading the trace for its worst cases ..." : "Reading the trace for its samples ...");
   await tell(selection, null);
 }

@@ -13,7 +13,7 @@ use crate::{Site, status};
 const CODE: u64 = 0x8000_0000;
 const SAMPLES: u64 = 5_000;
 
-fn sample(tid: u32, addresses: &[u64]) -> Sample {
+pub fn sample(tid: u32, addresses: &[u64]) -> Sample {
     let callers: Vec<Address> = addresses[1..].iter().copied().map(Address).collect();
     Sample {
         ip: Address(addresses[0]),

@@ -1,6 +1,7 @@
 //! A trace that is shown while it is recorded, by requests over TCP.
 
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -9,9 +10,11 @@ use kymo::vocabulary::{SwitchReason, ThreadState};
 use kymo_ctf::Trace;
 use kymo_index::{Key, Options};
 use kymo_made::{Made, US};
-use kymo_view::{Server, View};
+use kymo_profile::{Chains, LoadedFile, Profile, Unwind};
+use kymo_view::{FindCode, Server, Symbols, View};
 use serde_json::Value;
 
+use crate::flame::sample;
 use crate::{Site, folder, status};
 
 /// The answer about the whole trace; `None` before there is one.
@@ -44,9 +47,33 @@ fn turn(made: &mut Made, number: u64) {
     made.switch(0, number * US, how, (next, 0));
 }
 
+/// How many there are in a round.
+const SAMPLES: u64 = 50;
+/// Whether the code of the machine is found.
+static HAS_CODE: AtomicBool = AtomicBool::new(true);
+
+/// Knows no names.
+#[derive(Debug)]
+struct Code;
+
+impl Symbols for Code {
+    fn unwind(&self) -> Option<Box<Unwind<'_>>> {
+        None
+    }
+
+    fn symbolize(&self, _: &Trace, chains: Chains) -> Result<(Profile, Vec<String>), String> {
+        let profile = chains.symbolize(|_| None::<LoadedFile<'_, '_>>);
+        Ok((profile, Vec::new()))
+    }
+
+    fn account(&self, _: &Profile) -> String {
+        "Code has been found.".to_owned()
+    }
+}
+
 #[test]
 fn a_trace_is_shown_while_it_is_recorded_and_afterwards() {
-    let mut made = Made::new("view-live");
+    let mut made = Made::with_samples("view-live");
     let path = made.finish().to_owned();
     // Nothing was recorded so far, not even the metadata.
     let metadata = fs::read(path.join("metadata")).unwrap();
@@ -54,13 +81,20 @@ fn a_trace_is_shown_while_it_is_recorded_and_afterwards() {
     let over: &AtomicBool = Box::leak(Box::default());
     let server: &Server = Box::leak(Box::new(Server::new(View::new("live"), 0).unwrap()));
     let site = Site::in_folder(server, folder(), made);
-    let made = &mut Made::new("view-live-events");
+    let made = &mut Made::with_samples("view-live-events");
     let folder = site.folder.clone();
     let follows = {
         let (path, folder) = (path.clone(), folder.clone());
         thread::spawn(move || {
             let over = || over.load(Relaxed);
-            server.view().follow(&path, &folder, over)
+            let code: Arc<FindCode> = Arc::new(|trace: &Trace| {
+                assert!(trace.metadata().trace().uuid.is_some());
+                match HAS_CODE.load(Relaxed) {
+                    true => Ok(Box::new(Code)),
+                    false => Err("There is no such kernel.".to_owned()),
+                }
+            });
+            server.view().follow(&path, &folder, &code, over)
         })
     };
     assert_eq!(shown(&site), None);
@@ -74,9 +108,15 @@ fn a_trace_is_shown_while_it_is_recorded_and_afterwards() {
         for number in 0..5_000 {
             turn(made, round * 5_000 + number);
         }
+        for number in 0..SAMPLES {
+            let at = (round * 5_000 + number) * US;
+            made.event(0, at, sample(5, &[0x8000_0000 + number % 2, 0x8000_0100]));
+        }
         let from = made.finish();
-        fs::copy(from.join("events_0"), path.join("events_0")).unwrap();
-        let wanted = (round + 1) * 5_000;
+        for stream in ["events_0", "samples_0"] {
+            fs::copy(from.join(stream), path.join(stream)).unwrap();
+        }
+        let wanted = (round + 1) * (5_000 + SAMPLES);
         let shown = until(&site, |shown| shown["events"].as_u64() >= Some(wanted));
         assert_eq!(shown["events"], wanted);
         assert_eq!(shown["is_recorded"], true);
@@ -97,21 +137,32 @@ fn a_trace_is_shown_while_it_is_recorded_and_afterwards() {
         assert_eq!(status(&head), 200);
         let report: Value = serde_json::from_slice(&report).unwrap();
         assert_eq!(report["events"], wanted);
-        // A condition holds for it too; the files of code are known at the end only.
+        // A condition holds for it too.
         let only = format!("api/events?from=0&to={span}&where=next_tid+%3D+5");
         let (_, only) = site.get(&only);
         let only: Value = serde_json::from_slice(&only).unwrap();
-        assert_eq!(only["count"], wanted / 2);
+        assert_eq!(only["count"], (round + 1) * 5_000 / 2);
         assert_eq!(only["events"].as_array().unwrap().len(), 50);
-        let (head, said) = site.get(&format!("api/flame?from=0&to={span}"));
-        assert_eq!(status(&head), 409);
-        let said = String::from_utf8(said).unwrap();
-        assert!(said.contains("once the recording has ended"), "{said}");
+        // And the samples so far, with the code that is known now.
+        let flame = format!("api/flame?from=0&to={span}");
+        let (head, tree) = site.get(&flame);
+        assert_eq!(status(&head), 200);
+        let tree: Value = serde_json::from_slice(&tree).unwrap();
+        assert_eq!(tree["total"], (round + 1) * SAMPLES);
+        assert_eq!(tree["account"][0], "Code has been found.");
+        HAS_CODE.store(false, Relaxed);
+        let (head, said) = site.get(&flame);
+        assert_eq!(status(&head), 500);
+        assert_eq!(
+            String::from_utf8(said).unwrap(),
+            "There is no such kernel.\n"
+        );
+        HAS_CODE.store(true, Relaxed);
     }
     over.store(true, Relaxed);
     follows.join().unwrap().unwrap();
     // What was shown stays until all has been read.
-    assert_eq!(shown(&site).unwrap()["events"], 20_000);
+    assert_eq!(shown(&site).unwrap()["events"], 4 * (5_000 + SAMPLES));
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     turn(made, 30_000);
     fs::copy(made.finish().join("events_0"), path.join("events_0")).unwrap();
@@ -124,6 +175,6 @@ fn a_trace_is_shown_while_it_is_recorded_and_afterwards() {
     let shown = shown(&site).unwrap();
     assert_eq!(shown["is_recorded"], false);
     assert_eq!(shown["is_whole"], true);
-    assert_eq!(shown["events"], 20_001);
+    assert_eq!(shown["events"], 4 * (5_000 + SAMPLES) + 1);
     assert_eq!(status(&site.get("api/flame?from=0&to=1000").0), 200);
 }

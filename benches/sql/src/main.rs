@@ -87,7 +87,8 @@ struct Times {
     /// Adding the trace to a store, with all tables and with some.
     add: f64,
     add_some: f64,
-    /// Of a store: the start, the query and DuckDB's, and 1 % of the time and all of it.
+    /// Over a store: the program's start, the percentiles, DuckDB's percentiles, and the counts of
+    /// 1 % of the time and of all of it.
     store_start: f64,
     store_calls: f64,
     store_duckdb: f64,

@@ -14,7 +14,7 @@ use kymo_rows::Row;
 use crate::column::{Builder, Holds, JsonCells, PlacedCells, fields};
 use crate::filter::{Filters, Range};
 use crate::scan::{self, Part, Rows};
-use crate::table::{Asked, Table, word_array};
+use crate::table::{Asked, Table, free_name, word_array};
 use crate::traces::Traces;
 
 /// What a column has.
@@ -132,12 +132,9 @@ impl EventTable {
 
 /// The name, with a number if a column has it already.
 fn free(name: &str, columns: &[Column]) -> String {
-    let is_free = |name: &str| columns.iter().all(|column| column.name != name);
-    let numbered = (2..).map(|number| format!("{name}_{number}"));
-    std::iter::once(name.to_owned())
-        .chain(numbered)
-        .find(|name| is_free(name))
-        .unwrap_or_default()
+    free_name(name, |name| {
+        columns.iter().any(|column| column.name == name)
+    })
 }
 
 fn classes(metadata: &Metadata) -> impl Iterator<Item = (&StreamClass, &Arc<EventClass>)> {

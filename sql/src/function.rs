@@ -34,10 +34,13 @@ fn texts(value: &ColumnarValue, rows: usize) -> Result<StringArray> {
     texts.ok_or_else(|| error("a text was expected".to_owned()))
 }
 
-fn is_one(values: &[ColumnarValue]) -> bool {
-    values
-        .iter()
-        .all(|value| matches!(value, ColumnarValue::Scalar(_)))
+/// The results as the engine wants them: one for values that are all the same for each row.
+fn given(values: &[ColumnarValue], results: impl Array + 'static) -> Result<ColumnarValue> {
+    let is_scalar = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
+    Ok(match values.iter().all(is_scalar) {
+        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&results, 0)?),
+        false => ColumnarValue::Array(Arc::new(results)),
+    })
 }
 
 fn rows(values: &[ColumnarValue]) -> usize {
@@ -58,10 +61,7 @@ fn ns() -> ScalarUDF {
             .iter()
             .map(|text| text.map(nanos).transpose())
             .collect::<Result<Int64Array>>()?;
-        Ok(match is_one(values) {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&nanos, 0)?),
-            false => ColumnarValue::Array(Arc::new(nanos)),
-        })
+        given(values, nanos)
     };
     create_udf(
         "ns",
@@ -127,10 +127,7 @@ fn p_value() -> ScalarUDF {
             .iter()
             .map(|z| Some(libm::erfc(z?.abs() / std::f64::consts::SQRT_2)))
             .collect();
-        Ok(match is_one(values) {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&shares, 0)?),
-            false => ColumnarValue::Array(Arc::new(shares)),
-        })
+        given(values, shares)
     };
     create_udf(
         "p_value",
@@ -163,10 +160,7 @@ fn overlap() -> ScalarUDF {
             Some(to.saturating_sub(from).max(0))
         });
         let overlaps: Int64Array = overlaps.collect();
-        Ok(match is_one(values) {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&overlaps, 0)?),
-            false => ColumnarValue::Array(Arc::new(overlaps)),
-        })
+        given(values, overlaps)
     };
     create_udf(
         "overlap",
@@ -189,10 +183,7 @@ fn glob() -> ScalarUDF {
         let fits: BooleanArray = fits
             .map(|(text, pattern)| Some(fits_glob(text?, pattern?)))
             .collect();
-        Ok(match is_one(values) {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&fits, 0)?),
-            false => ColumnarValue::Array(Arc::new(fits)),
-        })
+        given(values, fits)
     };
     create_udf(
         "glob",

@@ -125,36 +125,6 @@ impl Source {
         }
     }
 
-    /// Whether the question can be asked with these values of its parameters.
-    fn check(&self, question: &Question, values: &[(String, String)]) -> Result<(), Error> {
-        let store = match self {
-            Source::Store(store) => store,
-            Source::Traces(_) if !question.asks_store => return Ok(()),
-            Source::Traces(_) => {
-                let name = question.name;
-                return Err(Error::Query(format!(
-                    "@{name} asks a store of traces; kymo query --into makes one"
-                )));
-            }
-        };
-        let (builds, parameters) = (store.builds(), question.parameters.iter());
-        for (of, (_, value)) in parameters.zip(values).filter(|(of, _)| of.is_build()) {
-            if !builds.contains(value.as_str()) {
-                let known: Vec<&str> = builds.iter().copied().take(9).collect();
-                return Err(Error::Query(format!(
-                    "give --{} a build of the store; it has {}",
-                    of.name,
-                    if known.is_empty() {
-                        "none".to_owned()
-                    } else {
-                        known.join(", ")
-                    }
-                )));
-            }
-        }
-        Ok(())
-    }
-
     fn missing(&self) -> Missing {
         match self {
             Source::Traces(traces) => Missing::of(traces),
@@ -251,10 +221,13 @@ fn command(question: Option<&Question>) -> clap::Command {
     let mut command = Arguments::command();
     for parameter in question.iter().flat_map(|question| &question.parameters) {
         let option = Arg::new(parameter.name).long(parameter.name);
-        let option = option.help(format!(
-            "{} [default: {}]",
-            parameter.what, parameter.default
-        ));
+        let option = match parameter.is_build() {
+            true => option.help(parameter.what),
+            false => option.help(format!(
+                "{} [default: {}]",
+                parameter.what, parameter.default
+            )),
+        };
         command = command.arg(option.value_name("VALUE").help_heading("Of the question"));
     }
     command
@@ -268,11 +241,11 @@ fn list() -> std::io::Result<()> {
             writeln!(out, "    (of a store)")?;
         }
         for of in question.parameters {
-            writeln!(
-                out,
-                "    --{} VALUE  {} (default {})",
-                of.name, of.what, of.default
-            )?;
+            write!(out, "    --{} VALUE  {} ", of.name, of.what)?;
+            match of.is_build() {
+                true => writeln!(out, "(it must be given)")?,
+                false => writeln!(out, "(default {})", of.default)?,
+            }
         }
     }
     out.flush()
@@ -326,10 +299,10 @@ fn run(
         return Err(Error::Query(sentence.to_owned()));
     }
     let source = Source::open(&directories, &arguments.symbols)?;
-    if let Some(question) = &question {
-        source.check(question, &parameters)?;
-    }
     let mut session = source.session(limits)?;
+    if let Some(question) = &question {
+        session.check(question, &parameters)?;
+    }
     session.stop_on_interrupt();
     let Some(sql) = sql else {
         prompt::run(&session)?;

@@ -34,7 +34,8 @@ enum Wish {
     End,
     Help,
     List,
-    Query(String, Vec<(String, String)>),
+    Query(String),
+    Ready(Question, Vec<(String, String)>),
 }
 
 /// Asks for queries until there are no more.
@@ -62,7 +63,7 @@ pub fn run(session: &Session) -> Result<(), Error> {
             Ok(Wish::End) => break,
             Ok(Wish::Help) => println!("{HELP}"),
             Ok(Wish::List) => crate::list().map_err(|error| failed(error.into()))?,
-            Ok(Wish::Query(sql, values)) => match answer(session, &sql, &values) {
+            Ok(wish) => match answer(session, wish) {
                 Err(error) if error.is_broken_pipe() => return Err(error),
                 Err(error) => eprintln!("kymo: {error}"),
                 Ok(()) => {}
@@ -80,9 +81,17 @@ pub fn run(session: &Session) -> Result<(), Error> {
     Ok(())
 }
 
-fn answer(session: &Session, sql: &str, values: &[(String, String)]) -> Result<(), Error> {
+fn answer(session: &Session, wish: Wish) -> Result<(), Error> {
+    let (sql, values) = match wish {
+        Wish::Query(sql) => (sql, Vec::new()),
+        Wish::Ready(question, values) => {
+            session.check(&question, &values)?;
+            (question.sql.to_owned(), values)
+        }
+        Wish::Nothing | Wish::End | Wish::Help | Wish::List => return Ok(()),
+    };
     let mut output = Output::new(Format::Table, None)?;
-    session.ask(sql, values, &mut |answer| output.take(answer))?;
+    session.ask(&sql, &values, &mut |answer| output.take(answer))?;
     output.finish()
 }
 
@@ -111,19 +120,19 @@ fn wish(line: &str) -> Result<Wish, Error> {
             Some(name) => {
                 let question = crate::question(name)?;
                 let values = values(&question, words)?;
-                Ok(Wish::Query(question.sql.to_owned(), values))
+                Ok(Wish::Ready(question, values))
             }
         };
     }
     let Some(command) = line.strip_prefix('\\') else {
-        return Ok(Wish::Query(line.to_owned(), Vec::new()));
+        return Ok(Wish::Query(line.to_owned()));
     };
     let mut words = command.split_whitespace();
     match (words.next(), words.next(), words.next()) {
         (Some("q"), None, _) => Ok(Wish::End),
         (Some("?"), None, _) => Ok(Wish::Help),
-        (Some("d"), None, _) => Ok(Wish::Query(TABLES.to_owned(), Vec::new())),
-        (Some("d"), Some(table), None) => Ok(Wish::Query(format!("describe {table}"), Vec::new())),
+        (Some("d"), None, _) => Ok(Wish::Query(TABLES.to_owned())),
+        (Some("d"), Some(table), None) => Ok(Wish::Query(format!("describe {table}"))),
         _ => Err(Error::Query(format!(
             "there is no \\{command}; \\? shows what there is"
         ))),
@@ -280,7 +289,7 @@ mod tests {
 
     #[test]
     fn lines_say_what_they_wish() {
-        let query = |sql: &str| Wish::Query(sql.to_owned(), Vec::new());
+        let query = |sql: &str| Wish::Query(sql.to_owned());
         assert_eq!(wish("  ").unwrap(), Wish::Nothing);
         assert_eq!(
             wish("select 1\n from events ;").unwrap(),
@@ -300,10 +309,10 @@ mod tests {
         ] {
             assert!(matches!(wish(wrong), Err(Error::Query(_))), "{wrong}");
         }
-        let Wish::Query(sql, values) = wish("@off-cpu thread=ui*").unwrap() else {
+        let Wish::Ready(question, values) = wish("@off-cpu thread=ui*").unwrap() else {
             panic!("a question is a query");
         };
-        assert!(sql.contains("from off_cpu"), "{sql}");
+        assert!(question.sql.contains("from off_cpu"), "{question:?}");
         assert_eq!(values, [("thread".to_owned(), "ui*".to_owned())]);
     }
 

@@ -16,7 +16,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc::Sender;
 
 use crate::table::{self, EVENT, Listed, SCHEMA};
-use crate::{Error, Store, Traces, depth, function};
+use crate::{Error, Question, Store, Traces, depth, function};
 
 /// What a query may use.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,8 @@ impl Default for Limits {
 /// The longest query, in bytes. The engine's memory on its stack grows with the depth of the
 /// expressions.
 const LONGEST: usize = 16 << 10;
+/// Builds that an error names at most.
+const SHOWN: usize = 9;
 /// Batches of an answer that are made in advance.
 const AHEAD: usize = 2;
 /// Stack of a thread that plans and runs queries, in bytes.
@@ -134,22 +136,57 @@ impl Session {
     /// # Errors
     /// Those of [`ask`](Self::ask).
     pub fn names(&self) -> Result<Vec<String>, Error> {
-        use datafusion::arrow::array::AsArray as _;
-        let mut names = BTreeSet::new();
         let sql = "select arrow_cast(table_name, 'Utf8') as name \
                    from information_schema.tables where table_catalog = 'kymo' \
                    union select arrow_cast(column_name, 'Utf8') \
                    from information_schema.columns where table_catalog = 'kymo'";
+        Ok(self.texts(sql)?.into_iter().collect())
+    }
+
+    /// The distinct texts in the first column of an answer.
+    pub(crate) fn texts(&self, sql: &str) -> Result<BTreeSet<String>, Error> {
+        use datafusion::arrow::array::AsArray as _;
+        let mut found = BTreeSet::new();
         self.ask(sql, &[], &mut |answer| {
             if let Answer::Rows(batch) = answer
                 && let Some(column) = batch.columns().first()
                 && let Some(texts) = column.as_string_opt::<i32>()
             {
-                names.extend(texts.iter().flatten().map(str::to_owned));
+                found.extend(texts.iter().flatten().map(str::to_owned));
             }
             Ok(())
         })?;
-        Ok(names.into_iter().collect())
+        Ok(found)
+    }
+
+    /// Whether a ready question can be asked with these values of its parameters.
+    ///
+    /// # Errors
+    /// [`Error::Query`] if it asks a store and this is none, or for a build that the store lacks.
+    pub fn check(&self, question: &Question, values: &[(String, String)]) -> Result<(), Error> {
+        let Some(store) = &self.store else {
+            return match question.asks_store {
+                false => Ok(()),
+                true => Err(Error::Query(format!(
+                    "@{} asks a store of traces; kymo query --into makes one",
+                    question.name
+                ))),
+            };
+        };
+        let builds = store.builds();
+        let mut parameters = question.parameters.iter().zip(values);
+        let wrong =
+            parameters.find(|(of, (_, value))| of.is_build() && !builds.contains(value.as_str()));
+        let Some((of, _)) = wrong else { return Ok(()) };
+        let known: Vec<&str> = builds.into_iter().take(SHOWN).collect();
+        Err(Error::Query(format!(
+            "{} must be a build of the store, which has {}",
+            of.name,
+            match known.as_slice() {
+                [] => "none".to_owned(),
+                known => known.join(", "),
+            }
+        )))
     }
 
     /// From here on an interrupt from the terminal (^C) does not end the program, but the query

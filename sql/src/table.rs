@@ -138,6 +138,15 @@ pub(crate) fn of_traces(traces: &Traces) -> Vec<Listed> {
     all
 }
 
+/// The name, with a number if it is taken.
+pub(crate) fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let numbered = (2..).map(|number| format!("{name}_{number}"));
+    std::iter::once(name.to_owned())
+        .chain(numbered)
+        .find(|name| !is_taken(name))
+        .unwrap_or_default()
+}
+
 /// Words for a condition, as columns of words have them.
 pub(crate) fn word_array<'w>(words: impl Iterator<Item = &'w str>) -> Result<ArrayRef> {
     let words = Arc::new(StringArray::from(words.collect::<Vec<_>>()));

@@ -1,6 +1,5 @@
 //! Adding traces to a store.
 
-use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -272,7 +271,8 @@ impl Adding<'_> {
     ) -> Result<(), Error> {
         let session = Session::new(self.traces, self.limits)?;
         // Most traces declare many events that they do not have.
-        let events = names_of_events(&session)?;
+        let names = "select arrow_cast(name, 'Utf8') from events group by name";
+        let events = session.texts(names)?;
         for (number, table) in tables.iter().enumerate() {
             let has_rows = !table.is_of_event || events.contains(&table.name);
             let file = match has_rows {
@@ -485,23 +485,6 @@ fn day(opened: &Opened) -> Result<String, Error> {
     Ok(DateTime::from_timestamp_nanos(nanos)
         .date_naive()
         .to_string())
-}
-
-/// The names of the events that the trace has.
-fn names_of_events(session: &Session) -> Result<HashSet<String>, Error> {
-    use datafusion::arrow::array::AsArray as _;
-    let mut names = HashSet::new();
-    let sql = "select arrow_cast(name, 'Utf8') from events group by name";
-    session.ask(sql, &[], &mut |answer| {
-        if let Answer::Rows(batch) = answer
-            && let Some(column) = batch.columns().first()
-            && let Some(texts) = column.as_string_opt::<i32>()
-        {
-            names.extend(texts.iter().flatten().map(str::to_owned));
-        }
-        Ok(())
-    })?;
-    Ok(names)
 }
 
 /// Writes the rows of a table, which is the trace's of this number; none, no file.

@@ -215,9 +215,9 @@ fn entries(path: &Path) -> Result<Vec<Entry>, Error> {
     Ok(entries)
 }
 
-/// Of the folders of one trace, or of one boot of a host, the one that was written last; and how
-/// many folders there were. There are several where a writer was ended before it had removed what
-/// it replaced, or stores were copied into each other.
+/// Keeps one folder for each trace and each boot of a host: the one that was written last. Also
+/// gives the number of all folders. A writer that was ended before it removed what it replaced
+/// leaves several, and so do stores that were copied into each other.
 fn latest(mut entries: Vec<Entry>) -> (Vec<Entry>, usize) {
     let all = entries.len();
     entries.sort_by_key(|entry| std::cmp::Reverse(entry.manifest.written));

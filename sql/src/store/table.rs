@@ -23,7 +23,7 @@ use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use super::{Entry, Label, Notes};
 use crate::column::{Holds, word_type};
 use crate::filter::{Filters, pushed_down};
-use crate::table::{EVENT, Listed, SCHEMA};
+use crate::table::{EVENT, Listed, SCHEMA, free_name};
 use crate::{Error, Traces};
 
 /// Where the values of a column are.
@@ -168,7 +168,10 @@ impl StoreTable {
                 }
                 // A field of an event, which is no label.
                 (_, Some(place)) if labels.contains(&name.as_str()) => {
-                    Some(of(&format!("{name}_2"), holds, Source::File(place)))
+                    let own = free_name(name, |name| {
+                        labels.contains(&name) || found.columns.iter().any(|(own, _)| own == name)
+                    });
+                    Some(of(&own, holds, Source::File(place)))
                 }
                 (_, place) => place.map(|place| of(name, holds, Source::File(place))),
             };
@@ -303,8 +306,8 @@ impl StoreTable {
 /// The table whose functions have names if their files were there.
 const SAMPLES: &str = "samples";
 
-/// Of the columns of files, the one whose nanoseconds are the table's `time`, and by which its rows
-/// are in order.
+/// The columns whose nanoseconds a table's `time` repeats: a file has one of them, and its rows are
+/// sorted by it.
 pub(super) const TIMES: [&str; 2] = ["ns", "begin_ns"];
 
 fn url() -> ObjectStoreUrl {

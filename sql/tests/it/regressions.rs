@@ -217,6 +217,25 @@ fn few_boots_are_no_evidence() {
     }
 }
 
+/// Also at the prompt, where nobody is asked for what must be given.
+#[test]
+fn builds_must_be_those_of_the_store() {
+    let boots = Boots::new("builds");
+    boots.add("one", "old", 1, &mut |_| 100);
+    let store = Store::open(&boots.0).unwrap();
+    let session = Session::of_store(&store, Limits::default()).unwrap();
+    let all = kymo_sql::questions();
+    let question = all.iter().find(|of| of.name == "regressions").unwrap();
+    let check = |before: &str, after: &str| {
+        let values = [("before", before), ("after", after)];
+        let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        session.check(question, &values)
+    };
+    check("old", "old").unwrap();
+    let refused = check("old", "BUILD").unwrap_err().to_string();
+    assert_eq!(refused, "after must be a build of the store, which has old");
+}
+
 /// It asks for labels that traces do not have.
 #[test]
 fn it_asks_a_store() {

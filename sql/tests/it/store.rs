@@ -109,6 +109,11 @@ fn three(name: &str) -> (Folder, Three, [PathBuf; 3]) {
     (store, three, paths)
 }
 
+fn place(paths: &[PathBuf], trace: &str) -> usize {
+    let mut paths = paths.iter();
+    paths.position(|path| path.as_os_str() == trace).unwrap()
+}
+
 fn host(trace: &str) -> usize {
     trace.split_once('/').unwrap().0.parse().unwrap()
 }
@@ -117,12 +122,7 @@ fn host(trace: &str) -> usize {
 fn every_table_of_a_store_has_the_rows_of_the_traces() {
     let (store, _three, paths) = three("tables");
     let traces = session(&paths.each_ref().map(PathBuf::as_path));
-    let place = |trace: &str| {
-        paths
-            .iter()
-            .position(|path| path.as_os_str() == trace)
-            .unwrap()
-    };
+    let place = |trace: &str| place(&paths, trace);
     let stored = store.session();
     let tables = rows(
         &traces,
@@ -154,12 +154,7 @@ fn every_table_of_a_store_has_the_rows_of_the_traces() {
 fn every_ready_question_has_the_answer_of_the_traces() {
     let (store, _three, paths) = three("questions");
     let traces = session(&paths.each_ref().map(PathBuf::as_path));
-    let place = |trace: &str| {
-        paths
-            .iter()
-            .position(|path| path.as_os_str() == trace)
-            .unwrap()
-    };
+    let place = |trace: &str| place(&paths, trace);
     let stored = store.session();
     let mut with_rows = 0;
     for question in questions().into_iter().filter(|of| !of.asks_store) {
@@ -246,7 +241,7 @@ fn a_trace_is_added_once_and_replaced_when_asked() {
     assert_ne!(fs::read(&manifests[0]).unwrap(), written);
     assert_eq!(count("x"), first);
 
-    // The same trace on another host, on another day, and as another boot: it moves.
+    // Another host, day or boot is given for the same trace: its folder moves.
     let moved = |host: &str, boot: &str| Labels {
         host: Some(host.to_owned()),
         boot: Some(boot.to_owned()),
@@ -310,7 +305,7 @@ fn tables_that_were_not_added_are_told() {
     assert!(matches!(unknown.unwrap_err(), Error::Query(_)));
 }
 
-kymo::event! { #[id(900)] #[name("odd")] struct Odd { host: u32, len: u32 } }
+kymo::event! { #[id(900)] #[name("odd")] struct Odd { host: u32, host_2: u32, len: u32 } }
 static ODD: kymo::Vocabulary = kymo::vocabulary![Odd];
 kymo::event! { #[id(900)] #[name("odd")] struct Wide { host: u32, len: u64 } }
 static WIDE: kymo::Vocabulary = kymo::vocabulary![Wide];
@@ -339,6 +334,7 @@ fn builds_may_have_other_fields_for_an_event() {
             len,
             Odd {
                 host: 7,
+                host_2: 1,
                 len: len as u32,
             },
         );
@@ -354,13 +350,13 @@ fn builds_may_have_other_fields_for_an_event() {
     add(&store, odd.finish(), &labels("a", "1")).unwrap();
     add(&store, wide.finish(), &labels("b", "2")).unwrap();
     let sql =
-        "select host, host_2, cast(len as text) as length from odd where len > 9 order by len";
+        "select host, host_3, cast(len as text) as length from odd where len > 9 order by len";
     let found = rows(&store.session(), sql).unwrap();
     let cells = |row: &Value| {
-        let host_2 = row["host_2"].as_u64().unwrap();
+        let field = row["host_3"].as_u64().unwrap();
         (
             row["host"].as_str().unwrap().to_owned(),
-            host_2,
+            field,
             row["length"].as_str().unwrap().to_owned(),
         )
     };
@@ -513,7 +509,7 @@ fn what_is_missing_or_damaged_is_one_sentence() {
     let (status, sentence) = ask(&["@regressions", "--before", "a", "--after", "z"]);
     assert_eq!(status, Some(2), "{sentence}");
     assert!(
-        sentence.contains("--after a build of the store; it has a"),
+        sentence.contains("after must be a build of the store, which has a"),
         "{sentence}"
     );
     let (status, sentence) = ask(&[name, "select 1"]);

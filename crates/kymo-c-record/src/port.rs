@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed, compiler_fence};
 
 use kymo::platform::{ByPointer, Call, Control, ControlPointer, Interrupts, Masked, Platform};
-use kymo::ring::layout::{CHANNEL_KINDS, CONTROL_OFFSET, CONTROL_SIZE};
+use kymo::ring::layout::CONTROL_OFFSET;
 use kymo::sample::{Places, SamplerOver};
 use kymo::vocabulary::Sampling;
 
@@ -26,6 +26,11 @@ unsafe extern "C" {
     pub safe static kymo_memory_size: usize;
     /// The number of CPUs that it has control blocks for.
     pub safe static kymo_memory_cpus: u32;
+    /// Words of counters of each CPU, behind its control blocks.
+    pub safe static kymo_memory_counters: u32;
+    /// Bytes from a CPU's control blocks to the next one's: those of the blocks and the counters.
+    #[cfg(not(feature = "one-cpu"))]
+    safe static kymo_memory_stride: u32;
 }
 
 /// The first byte of the memory.
@@ -120,14 +125,11 @@ unsafe impl ControlPointer for Port {
             if cpu >= kymo_memory_cpus {
                 return core::ptr::null();
             }
-            first.wrapping_add(cpu as usize * (CHANNEL_KINDS * CONTROL_SIZE))
+            first.wrapping_add(cpu as usize * kymo_memory_stride as usize)
         };
         first.cast_const().cast()
     }
 }
-
-#[cfg(feature = "one-cpu")]
-const _: usize = CHANNEL_KINDS * CONTROL_SIZE;
 
 // SAFETY: see `ControlPointer` above; `Masked` pins. The header asks that what a record calls
 // records nothing, and that no NMI does.

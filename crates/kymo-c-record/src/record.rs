@@ -1,14 +1,16 @@
-//! Records: what the header's inline functions call once an event is on. Nothing else calls these.
+//! Records and counts: what the header's inline functions call, the records once an event is on.
+//! Nothing else calls these.
 //!
 //! Those for compact ids (below 30) take up to four words in registers. `_masked` ones are for
 //! places where interrupts are masked already; their caller has read the clock, so that they call
 //! nothing, and need no stack.
 
 use kymo::NameEpoch;
+use kymo::counter::HISTOGRAM_WORDS;
 use kymo::platform::{Interrupts, Platform};
 use kymo::ring::layout::COMPACT_IDS;
 
-use crate::port::{Port, PortInterrupts};
+use crate::port::{Port, PortInterrupts, kymo_memory_counters};
 
 /// The tracer.
 type Kymo = kymo::Tracer<Port>;
@@ -106,6 +108,61 @@ pub extern "C" fn kymo_name_recorded(named: &NameEpoch, epoch: u32) {
 unsafe fn slice<'a>(words: *const u32, len: u32) -> &'a [u32] {
     // SAFETY: the caller's promise.
     unsafe { core::slice::from_raw_parts(words, len as usize) }
+}
+
+/// Whether code that may be interrupted, and moved to another CPU, must mask to count: where adding
+/// to a word is atomic on one CPU only.
+const MASKS_TO_COUNT: bool = cfg!(target_arch = "x86_64");
+
+/// Adds to a counter or a gauge of this CPU, modulo the word's size. Nothing is counted where the
+/// memory has no such word: `kymo_start` refuses the list then.
+#[unsafe(no_mangle)]
+pub extern "C" fn kymo_count(word: u32, by: usize) {
+    if MASKS_TO_COUNT {
+        let saved = PortInterrupts::mask();
+        kymo_count_masked(word, by);
+        PortInterrupts::restore(saved);
+    } else if word < kymo_memory_counters {
+        // SAFETY: each CPU has that word.
+        unsafe { Kymo::add_word::<true>(word, by) };
+    }
+}
+
+/// Adds to a counter or a gauge of this CPU, with interrupts masked.
+#[unsafe(no_mangle)]
+pub extern "C" fn kymo_count_masked(word: u32, by: usize) {
+    if word < kymo_memory_counters {
+        // SAFETY: each CPU has that word.
+        unsafe { Kymo::add_word::<false>(word, by) };
+    }
+}
+
+/// Counts a value in the histogram of this CPU that begins with this word.
+#[unsafe(no_mangle)]
+pub extern "C" fn kymo_observe(first: u32, value: u64) {
+    if MASKS_TO_COUNT {
+        let saved = PortInterrupts::mask();
+        kymo_observe_masked(first, value);
+        PortInterrupts::restore(saved);
+    } else if has_histogram(first) {
+        // SAFETY: each CPU has its words.
+        unsafe { Kymo::observe_word::<true>(first, value) };
+    }
+}
+
+/// Counts a value in the histogram of this CPU that begins with this word, with interrupts masked.
+#[unsafe(no_mangle)]
+pub extern "C" fn kymo_observe_masked(first: u32, value: u64) {
+    if has_histogram(first) {
+        // SAFETY: each CPU has its words.
+        unsafe { Kymo::observe_word::<false>(first, value) };
+    }
+}
+
+#[inline(always)]
+fn has_histogram(first: u32) -> bool {
+    let words = kymo_memory_counters;
+    words >= HISTOGRAM_WORDS && first <= words - HISTOGRAM_WORDS
 }
 
 /// Bit of a text's length that says: it was cut.

@@ -8,7 +8,7 @@
  * 1. defines the five functions kymo_port_*, and the memory with KYMO_MEMORY,
  * 2. calls kymo_start, kymo_read, kymo_stop and kymo_finish,
  * 3. calls kymo_sched_switch and the other events' functions where these things happen,
- * 4. declares events of its own with KYMO_EVENTS, if it wants some.
+ * 4. declares events of its own with KYMO_EVENTS, and counters with KYMO_COUNTERS, if it wants some.
  *
  * With KYMO_OFF defined, nothing of all this is left in the object code: arguments of the events'
  * functions are type-checked and not evaluated, and kymo_start returns -KYMO_EOPNOTSUPP. Arguments
@@ -100,6 +100,8 @@ void kymo_port_unmask(uintptr_t saved);
 extern uint8_t kymo_memory[];
 extern const size_t kymo_memory_size;
 extern const uint32_t kymo_memory_cpus;
+extern const uint32_t kymo_memory_counters;
+extern const uint32_t kymo_memory_stride;
 
 /* Where the control blocks begin in the memory. */
 #if UINTPTR_MAX > 0xffffffffu
@@ -108,15 +110,29 @@ extern const uint32_t kymo_memory_cpus;
 #define KYMO_BLOCKS_ 256u
 #endif
 
+/* Bytes of a CPU's control blocks with so many words of counters behind them. */
+#define KYMO_STRIDE_(words)                                                       \
+    (768u * (3u + ((words) * sizeof(size_t) + 768u - 1u) / 768u))
+
 #ifdef KYMO_OFF
-#define KYMO_MEMORY(cpus, bytes) KYMO_ASSERT((cpus) > 0 && (bytes) > 0, "numbers")
+#define KYMO_MEMORY_(cpus, bytes, words) KYMO_ASSERT((cpus) > 0 && (bytes) > 0, "numbers")
 #else
-#define KYMO_MEMORY(cpus, bytes)                                                  \
+#define KYMO_MEMORY_(cpus, bytes, words)                                          \
     KYMO_ASSERT((bytes) >= 8192 + KYMO_BLOCKS_, "the memory is too small for any session") \
     KYMO_ALIGNED(4096) uint8_t kymo_memory[(bytes)];                              \
     const size_t kymo_memory_size = (bytes);                                      \
-    const uint32_t kymo_memory_cpus = (cpus);
+    const uint32_t kymo_memory_cpus = (cpus);                                     \
+    const uint32_t kymo_memory_counters = (words);                                \
+    const uint32_t kymo_memory_stride = (uint32_t)KYMO_STRIDE_(words);
 #endif
+#define KYMO_MEMORY(cpus, bytes) KYMO_MEMORY_(cpus, bytes, 0u)
+/* For a kernel with counters of its own (KYMO_COUNTERS), instead: it makes the memory larger by what
+ * these take. */
+#define KYMO_MEMORY_COUNTING(cpus, bytes)                                         \
+    KYMO_MEMORY_(cpus,                                                            \
+                 (bytes) + (size_t)kymo_counter_bytes +                           \
+                     (size_t)(cpus) * (KYMO_STRIDE_((size_t)kymo_counter_words) - KYMO_STRIDE_(0u)), \
+                 (uint32_t)kymo_counter_words)
 
 /* Bytes that are enough for this many CPUs, each with `packets` packets of `packet_size` bytes for
  * events and eight for names, all events of the vocabulary, and 4 KiB of declarations of the
@@ -186,6 +202,27 @@ struct kymo_event {
 /* A host reads the memory of the machine, and frees packets; kymo_read frees none. */
 #define KYMO_HOST_READS 2u
 
+/* What a counter of the kernel's own is. */
+enum kymo_counter_kind {
+    KYMO_COUNTER_GROWS = 0,    /* a number that only grows */
+    KYMO_COUNTER_GAUGE = 1,    /* a number that goes up and down */
+    KYMO_COUNTER_HISTOGRAM = 2 /* how often values of each order of magnitude came up, and their sum */
+};
+
+/* A counter of the kernel's own, and all of them; see KYMO_COUNTER_TABLE. */
+struct kymo_own_counter {
+    uint32_t word;
+    uint32_t kind;
+    const char *name;
+    const char *unit;
+};
+struct kymo_counters {
+    const struct kymo_own_counter *list;
+    uint32_t count;
+    uint32_t words;
+    const void *library;
+};
+
 /* What is recorded, and where to. All zero is a configuration: everything, on all CPUs. */
 struct kymo_config {
     uint32_t flags;         /* of KYMO_ROLLING and KYMO_HOST_READS */
@@ -213,6 +250,9 @@ struct kymo_config {
     const struct kymo_sampler *sampler; /* what KYMO_SAMPLER has defined; NULL: no samples */
     /* Samples are to be taken so often from now on, in ticks; 0: no more. Or NULL. */
     void (*sampling)(uint64_t period);
+    const struct kymo_counters *counters; /* what KYMO_COUNTER_TABLE has defined, or NULL */
+    uint64_t counters_period; /* ticks from one record of a CPU's counters to the next, by kymo_tick;
+                               * 0: they are recorded only when the mode stops */
 };
 
 /* What became of the events of a session; names are not counted. */
@@ -408,7 +448,7 @@ struct kymo_perf_options {
  * of KYMO_SAMPLE, which is refused (KYMO_EINVAL) where the first mode's configuration has no
  * `sampler` or no `samples_packets`. Returns the number of channels, from 0 on; each is a file of
  * the trace. */
-#define kymo_start kymo_start_for_header_b4b24cfe /* A library for another one does not link. */
+#define kymo_start kymo_start_for_header_74ce4fd6 /* A library for another one does not link. */
 int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
 
 /* Starts what the word `kymo=` of a command line asks for, which `kymo record` writes there:
@@ -471,6 +511,10 @@ uint64_t kymo_sample_period(void);
 /* Ticks until the next sample of this CPU: the period, give or take a quarter, so that samples do
  * not keep step with a loop. */
 uint64_t kymo_sample_next(void);
+
+/* Records what this CPU's counters have, if the configuration's `counters_period` has passed since
+ * it did so last: call it in the timer's interrupt. */
+void kymo_tick(void);
 
 /* Sends the first frame of the session, behind kymo_start: `kymo record --serial`, `--rtt`,
  * `--rtt-gdb` and `--file` receive what follows. Returns 0, or -KYMO_ENOBUFS if the frame was
@@ -596,6 +640,7 @@ KYMO_INLINE bool kymo_sample(const struct kymo_sample *sample) {
 }
 KYMO_INLINE uint64_t kymo_sample_period(void) { return 0; }
 KYMO_INLINE uint64_t kymo_sample_next(void) { return UINT64_MAX; }
+KYMO_INLINE void kymo_tick(void) {}
 KYMO_INLINE int32_t kymo_send_open(struct kymo_sender *sender) {
     (void)sender;
     return -KYMO_EOPNOTSUPP;
@@ -677,6 +722,12 @@ uint32_t kymo_name_due(const struct kymo_name_epoch *named);
 void kymo_name_recorded(struct kymo_name_epoch *named, uint32_t epoch);
 uint32_t kymo_put_text(uint32_t *words, uint32_t at, const char *text, size_t size, uint32_t max);
 
+void kymo_count(uint32_t word, size_t by);
+void kymo_count_masked(uint32_t word, size_t by);
+void kymo_observe(uint32_t word, uint64_t value);
+void kymo_observe_masked(uint32_t word, uint64_t value);
+extern const uint8_t kymo_counters_library[];
+
 /* Whether an event is on: one byte of the first CPU's control blocks. */
 #define KYMO_BYTE_(at) (*(const volatile uint8_t *)&kymo_memory[KYMO_BLOCKS_ + (at)])
 #define KYMO_EVENT_ON_(id)                                                        \
@@ -736,8 +787,8 @@ KYMO_INLINE void kymo_record_masked_(uint32_t id, const uint32_t *words, uint32_
 #endif
 
 /* Calls an event's function: KYMO_TRACE(trace_block_done(sector, error)). With KYMO_OFF the call is
- * type-checked and nothing in it is evaluated. For events of the kernel's own; those of the
- * vocabulary do so by themselves. */
+ * type-checked and nothing in it is evaluated. For events and counters of the kernel's own; the
+ * events of the vocabulary do so by themselves. */
 #ifdef KYMO_OFF
 #define KYMO_TRACE(call) ((void)sizeof((call), 0))
 #else
@@ -3154,6 +3205,88 @@ KYMO_INLINE void kymo_user_named(
 /* Puts a table into a configuration. */
 #define KYMO_OWN(config, table)                                                   \
     ((config).own = (table), (config).own_count = sizeof(table) / sizeof((table)[0]))
+
+/* ---- Counters of the kernel's own ----
+ *
+ * Numbers of each CPU that cost a call and a few instructions, and are there whether a session runs
+ * or not. Declared once, by a list of macros, in a header:
+ *
+ *     #define MY_COUNTERS(COUNTER, GAUGE, HISTOGRAM) \
+ *         COUNTER(packets_sent, packets) GAUGE(buffers_used, buffers) HISTOGRAM(request_size, bytes)
+ *     KYMO_COUNTERS(MY_COUNTERS)
+ *
+ * defines count_packets_sent(by), count_buffers_used(by), which also goes down, and
+ * observe_request_size(value), each also with _masked, for places where interrupts are masked. In
+ * one C file
+ *
+ *     KYMO_MEMORY_COUNTING(cpus, bytes)
+ *     KYMO_COUNTER_TABLE(my_counters, MY_COUNTERS)
+ *
+ * define the memory and the table that the configuration's `counters` leads to. A kernel has one
+ * list. Names and units have letters, digits and _, up to 64. A counter or a gauge takes a word of
+ * each CPU, a histogram 66: bucket 0 counts the zeros, bucket n the values of n bits, and the last
+ * word is the sum. There are 4096 words at most. Words wrap around. */
+
+#ifndef KYMO_OFF
+
+#define KYMO_COUNT_FUNCTIONS_(name, type)                                         \
+    KYMO_INLINE void count_##name(type by) {                                      \
+        kymo_count((uint32_t)kymo_word_##name, (size_t)by);                       \
+    }                                                                             \
+    KYMO_INLINE void count_##name##_masked(type by) {                             \
+        kymo_count_masked((uint32_t)kymo_word_##name, (size_t)by);                \
+    }
+#define KYMO_OBSERVE_FUNCTIONS_(name, unit)                                       \
+    KYMO_INLINE void observe_##name(uint64_t value) {                             \
+        kymo_observe((uint32_t)kymo_word_##name, value);                          \
+    }                                                                             \
+    KYMO_INLINE void observe_##name##_masked(uint64_t value) {                    \
+        kymo_observe_masked((uint32_t)kymo_word_##name, value);                   \
+    }
+#define KYMO_COUNTER_ENTRY_(name, unit) {(uint32_t)kymo_word_##name, KYMO_COUNTER_GROWS, #name, #unit},
+#define KYMO_GAUGE_ENTRY_(name, unit) {(uint32_t)kymo_word_##name, KYMO_COUNTER_GAUGE, #name, #unit},
+#define KYMO_HISTOGRAM_ENTRY_(name, unit)                                         \
+    {(uint32_t)kymo_word_##name, KYMO_COUNTER_HISTOGRAM, #name, #unit},
+
+#define KYMO_COUNTER_TABLE(table, LIST)                                           \
+    static const struct kymo_own_counter table##_list[] = {                       \
+        LIST(KYMO_COUNTER_ENTRY_, KYMO_GAUGE_ENTRY_, KYMO_HISTOGRAM_ENTRY_)};     \
+    static const struct kymo_counters table = {                                   \
+        table##_list, sizeof(table##_list) / sizeof(table##_list[0]),             \
+        (uint32_t)kymo_counter_words, kymo_counters_library};
+
+#else
+
+#define KYMO_COUNT_FUNCTIONS_(name, type)                                         \
+    KYMO_INLINE void count_##name(type by) { (void)by; }                          \
+    KYMO_INLINE void count_##name##_masked(type by) { (void)by; }
+#define KYMO_OBSERVE_FUNCTIONS_(name, unit)                                       \
+    KYMO_INLINE void observe_##name(uint64_t value) { (void)value; }              \
+    KYMO_INLINE void observe_##name##_masked(uint64_t value) { (void)value; }
+
+#define KYMO_COUNTER_TABLE(table, LIST) static const struct kymo_counters table = {0, 0, 0, 0};
+
+#endif
+
+#define KYMO_COUNTER_FUNCTIONS_(name, unit) KYMO_COUNT_FUNCTIONS_(name, size_t)
+#define KYMO_GAUGE_FUNCTIONS_(name, unit) KYMO_COUNT_FUNCTIONS_(name, long)
+
+#define KYMO_WORD_(name, unit) kymo_word_##name,
+#define KYMO_WORDS_(name, unit)                                                   \
+    kymo_word_##name, kymo_last_word_of_##name = kymo_word_##name + 66 - 1,
+/* What a declaration takes in the metadata. */
+#define KYMO_TEXT_(name, unit) +61 + 2 * (int)sizeof(#name) + (int)sizeof(#unit)
+
+/* Numbers the words of the kernel's own counters, and defines their functions. */
+#define KYMO_COUNTERS(LIST)                                                       \
+    enum kymo_counter_word {                                                      \
+        LIST(KYMO_WORD_, KYMO_WORD_, KYMO_WORDS_) kymo_counter_words              \
+    };                                                                            \
+    enum kymo_counter_byte {                                                      \
+        kymo_counter_bytes = 749 LIST(KYMO_TEXT_, KYMO_TEXT_, KYMO_TEXT_)  \
+    };                                                                            \
+    KYMO_ASSERT(kymo_counter_words <= 4096, "the counters of a CPU take 4096 words at most") \
+    LIST(KYMO_COUNTER_FUNCTIONS_, KYMO_GAUGE_FUNCTIONS_, KYMO_OBSERVE_FUNCTIONS_)
 
 #ifdef __cplusplus
 }

@@ -254,4 +254,21 @@ pub static FIELDS: &[(u16, &[KnownField])] = &[
         ("abandoned", FieldType::Unsigned { bits: 64, base: 10 }),
         ("without_ring", FieldType::Unsigned { bits: 64, base: 10 }),
     ]),
+    (152, &[
+        ("cpu", FieldType::Unsigned { bits: 32, base: 10 }),
+        ("counter", FieldType::Unsigned { bits: 32, base: 10 }),
+        ("value", FieldType::Unsigned { bits: 64, base: 10 }),
+    ]),
+    (153, &[
+        ("cpu", FieldType::Unsigned { bits: 32, base: 10 }),
+        ("counter", FieldType::Unsigned { bits: 32, base: 10 }),
+        ("value", FieldType::Signed { bits: 64 }),
+    ]),
+    (154, &[
+        ("cpu", FieldType::Unsigned { bits: 32, base: 10 }),
+        ("counter", FieldType::Unsigned { bits: 32, base: 10 }),
+        ("sum", FieldType::Unsigned { bits: 64, base: 10 }),
+        ("first", FieldType::Unsigned { bits: 32, base: 10 }),
+        ("buckets", FieldType::Sequence { element: &FieldType::Unsigned { bits: 64, base: 10 }, max: 16 }),
+    ]),
 ];

@@ -155,7 +155,7 @@ impl OwnEvent {
     }
 
     /// What the ring must know, and the checks of the event by itself.
-    fn declared(&self) -> Result<Declared, Refusal> {
+    pub(crate) fn declared(&self) -> Result<Declared, Refusal> {
         let (mut bytes, mut texts, mut count) = (0_usize, 0, 0);
         for field in self.fields() {
             let field = field.ok_or(Refusal::Declaration)?;
@@ -244,11 +244,6 @@ pub(crate) fn check(events: &[OwnEvent]) -> Result<(), Refusal> {
         }
     }
     Ok(())
-}
-
-/// What the ring must know of the events.
-pub(crate) fn declared(events: &[OwnEvent]) -> impl Iterator<Item = Declared> {
-    events.iter().filter_map(|event| event.declared().ok())
 }
 
 /// Writes their part of the metadata.

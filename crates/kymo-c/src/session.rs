@@ -22,13 +22,14 @@ use kymo::{
     Refused, Sessions, State, flags,
 };
 
+use crate::counters::{self, CCounters, Library};
 use crate::error::Refusal;
 use crate::history::OWN;
 use crate::own::{self, OwnEvent};
 use crate::vocabulary::{CLOCK_STEPS, VOCABULARY};
 use kymo_c_record::port::{
-    CSampler, DUMP_STATE, PERMITS, Port, SAMPLER, SAMPLING, SYNCHRONIZE, kymo_memory_cpus,
-    kymo_memory_size, kymo_port_frequency, memory,
+    CSampler, DUMP_STATE, PERMITS, Port, SAMPLER, SAMPLING, SYNCHRONIZE, kymo_memory_counters,
+    kymo_memory_cpus, kymo_memory_size, kymo_port_frequency, memory,
 };
 use kymo_c_record::record::kymo_record_name;
 
@@ -83,6 +84,10 @@ pub struct CConfig {
     pub sampler: *const CSampler,
     /// Samples are to be taken so often from now on, in ticks; 0: no more. Or null.
     pub sampling: Option<extern "C" fn(u64)>,
+    /// The kernel's own counters, or null.
+    pub counters: *const CCounters,
+    /// Ticks from one record of what a CPU has counted to the next; 0: only at the end.
+    pub counters_period: u64,
 }
 
 type Call = extern "C" fn();
@@ -93,6 +98,7 @@ pub struct Events {
     /// Ids of the vocabulary; `None` for all.
     only: Option<&'static [u16]>,
     pub(crate) own: &'static [OwnEvent],
+    counters: Option<&'static CCounters>,
     packet_size: u32,
     dump_state: Option<Call>,
     synchronize: Option<Call>,
@@ -120,27 +126,64 @@ impl Events {
 
 impl Declarations for Events {
     fn declared(&self) -> impl Iterator<Item = Declared> {
-        let listed = VOCABULARY.iter().filter(|event| self.has(event.id));
-        listed
-            .map(|event| event.declared())
-            .chain(own::declared(self.own))
+        (0..).map_while(|index| self.at(index)).flatten()
     }
 
     fn write_metadata(&self, session: &tsdl::Session, out: &mut impl fmt::Write) -> fmt::Result {
         self.write(session, &mut Out::new(&mut |text| out.write_str(text)))
     }
+
+    fn record_counters<P: Platform>(
+        &self,
+        memory: &Memory,
+        cpus: u32,
+        is_on: impl Fn(u32) -> bool,
+    ) {
+        if let Some(counters) = self.counters {
+            (counters.library().record)(counters, memory, cpus, &is_on);
+        }
+    }
 }
 
 impl Events {
+    /// Event number `index`, `Some(None)` if it is not recorded; `None` behind the last. Compiled once
+    /// for all who go through the events.
+    #[inline(never)]
+    fn at(&self, index: usize) -> Option<Option<Declared>> {
+        if let Some(event) = VOCABULARY.get(index) {
+            return Some(self.has(event.id).then(|| event.declared()));
+        }
+        let index = index - VOCABULARY.len();
+        let counting = self
+            .counters
+            .map_or(&[] as &[_], |counters| counters.library().events);
+        match counting.get(index) {
+            Some(event) => Some(Some(event.declared())),
+            None => Some(self.own.get(index - counting.len())?.declared().ok()),
+        }
+    }
+
     /// Writes the metadata; compiled once for all outputs.
     #[inline(never)]
     fn write(&self, session: &tsdl::Session, out: &mut Out<'_>) -> fmt::Result {
-        tsdl::write_head(out, session)?;
+        tsdl::write_head(out, session, |out| match self.counters {
+            Some(counters) => (counters.library().write)(counters, out),
+            None => Ok(()),
+        })?;
         let has = |channel| session.samples || channel != ChannelKind::Samples;
         for event in VOCABULARY.iter().filter(|event| self.has(event.id)) {
             if has(event.channel) {
                 out.write_str(event.text)?;
             }
+        }
+        if let Some(counters) = self.counters {
+            let Library {
+                events,
+                write_numbers,
+                ..
+            } = counters.library();
+            let mut events = events.iter();
+            events.try_for_each(|event| write_numbers(counters, event, out))?;
         }
         own::write(self.own, out)?;
         let mut steps = CLOCK_STEPS.iter().filter(|(channel, _)| has(*channel));
@@ -206,7 +249,8 @@ impl Ground for Kernel {
     fn memory(&self) -> Memory {
         // SAFETY: the kernel's memory, aligned by the macro that defines it; nobody writes there
         // but what has it from here, and the streams are behind it.
-        unsafe { Memory::new(memory(), streams_place(), kymo_memory_cpus) }
+        let memory = unsafe { Memory::new(memory(), streams_place(), kymo_memory_cpus) };
+        memory.with_counters(kymo_memory_counters)
     }
 
     fn cpus(&self) -> u32 {
@@ -252,6 +296,7 @@ impl Ground for Kernel {
         SAMPLING.store(sampling, Relaxed);
         SAMPLER.store(events.sampler.cast_mut(), Relaxed);
         OWN.store(events.own);
+        counters::store(events.counters);
         PACKET_SIZE.store(events.packet_size, Relaxed);
         BUFFER_WORDS.store(0, Relaxed);
         prepare();
@@ -313,6 +358,8 @@ impl CConfig {
         Ok(Events {
             only,
             own: own.unwrap_or_default(),
+            // SAFETY: null, or a table that lives for ever, as C's type checker has seen.
+            counters: unsafe { self.counters.as_ref() },
             packet_size: self.packet_size(),
             dump_state: self.dump_state,
             synchronize: self.synchronize,
@@ -378,6 +425,7 @@ impl CConfig {
             build_id: build_id.copied().unwrap_or_default(),
             seed: self.seed,
             samples_packets: self.samples_packets,
+            counters_period: self.counters_period,
             sampling: Sampling {
                 period: self.sample_period,
                 depth: match self.sample_depth {
@@ -410,6 +458,9 @@ pub(crate) unsafe fn start(
         return Err(Refusal::Invalid);
     }
     own::check(events.own)?;
+    if let Some(counters) = events.counters {
+        (counters.library().check)(counters)?;
+    }
     let unknown = |id: &u16| !VOCABULARY.iter().any(|event| event.id == *id);
     if events.only.is_some_and(|only| only.iter().any(unknown)) {
         return Err(Refusal::Invalid);

@@ -1022,12 +1022,75 @@ pub static VOCABULARY: &[Event] = &[
     },
 ];
 
+/// The events that have what the kernel's own counters have counted.
+pub static COUNTING: &[Event] = &[
+    Event {
+        id: 152,
+        name: 12,
+        channel: ChannelKind::Events,
+        shape: 0x10,
+        words: 6,
+        text: r#"event {
+	name = "kymo_counter";
+	id = 152;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _cpu;
+		counter_number_t _counter;
+		uint64_t _value;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 153,
+        name: 10,
+        channel: ChannelKind::Events,
+        shape: 0x10,
+        words: 6,
+        text: r#"event {
+	name = "kymo_gauge";
+	id = 153;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _cpu;
+		gauge_number_t _counter;
+		int64_t _value;
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 154,
+        name: 14,
+        channel: ChannelKind::Events,
+        shape: 0x190014,
+        words: 40,
+        text: r#"event {
+	name = "kymo_histogram";
+	id = 154;
+	stream_id = 0;
+	fields := struct {
+		uint32_t _cpu;
+		histogram_number_t _counter;
+		uint64_t _sum;
+		uint32_t _first;
+		length_t __buckets_length; flag_t __buckets_cut; uint64_t _buckets[__buckets_length];
+	};
+};
+
+"#,
+    },
+];
+
 /// [`kymo_start`], by the name that this header has for it: with another one nothing
 /// links.
 ///
 /// # Safety
 /// As there.
-#[unsafe(export_name = "kymo_start_for_header_b4b24cfe")]
+#[unsafe(export_name = "kymo_start_for_header_74ce4fd6")]
 pub unsafe extern "C" fn start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.
     unsafe { kymo_start(mode, config) }

@@ -301,6 +301,64 @@ fn what_c_samples_is_in_the_trace() {
     assert_eq!(lines, expected);
 }
 
+/// N-15 in C: counters, gauges and histograms are recorded at their period and at the end, as each
+/// CPU has counted, whether a session ran or not; and the metadata names them.
+#[test]
+fn what_c_counts_is_in_the_trace() {
+    for (folder, language) in [("counters", &C[..]), ("counters_cpp", &CPP)] {
+        let trace = Trace::open(&recorded_by("counters", folder, language)).unwrap();
+        let lines: Vec<String> = trace
+            .events()
+            .filter_map(|item| match item.unwrap() {
+                Item::Event(event) => Some(line(&event)),
+                Item::Loss(loss) => panic!("{loss:?}"),
+                _ => None,
+            })
+            .filter(|line| !line.contains("kymo_session_end"))
+            .collect();
+        let sizes = |cpu: u32, rest: &str| {
+            format!("events_0 kymo_histogram cpu={cpu} counter=request_size {rest}")
+        };
+        let of_0 = |packets: u32| {
+            let sum = "sum=1099511629276";
+            [
+                format!("events_0 kymo_counter cpu=0 counter=packets_sent value={packets}"),
+                sizes(
+                    0,
+                    &format!("{sum} first=0 _buckets_cut=0 buckets=[1 0 0 0 0 0 0 0 0 0 0 1]"),
+                ),
+                sizes(0, &format!("{sum} first=41 _buckets_cut=0 buckets=[1]")),
+                "events_0 kymo_gauge cpu=0 counter=buffers_used value=5".to_owned(),
+            ]
+        };
+        let of_1 = [
+            // One less than nothing: words wrap around.
+            format!(
+                "events_0 kymo_counter cpu=1 counter=packets_sent value={}",
+                u64::MAX
+            ),
+            sizes(1, "sum=1 first=1 _buckets_cut=0 buckets=[1]"),
+            "events_0 kymo_gauge cpu=1 counter=buffers_used value=-2".to_owned(),
+        ];
+        assert_eq!(lines, [&of_0(6)[..], &of_0(16), &of_1].concat());
+        let declared: Vec<String> = trace
+            .metadata()
+            .env()
+            .iter()
+            .filter(|(name, _)| name.starts_with("kymo_counter_"))
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
+        assert_eq!(
+            declared,
+            [
+                "kymo_counter_0: packets_sent: counter of 64 bits, packets:",
+                "kymo_counter_1: request_size: histogram of 64 bits, bytes:",
+                "kymo_counter_67: buffers_used: gauge of 64 bits, buffers:",
+            ]
+        );
+    }
+}
+
 /// P-27 in C: what is sent in frames is received, over a line that is slow and over an up-buffer;
 /// what has no room is counted.
 #[test]
@@ -485,9 +543,13 @@ fn the_header_compiles_alone() {
          #define true 1\n#define false 0\n#endif\n#define KYMO_NO_STD_HEADERS\n";
     const USES: &str = "\n#define DONE(FIELD) FIELD(u64, a) FIELD(i8, b) FIELD(flag, c) \
          FIELD(text, d)\n#define MINE(EVENT, BARE) EVENT(21, done, DONE) BARE(22, tick)\n\
-         KYMO_EVENTS(MINE)\nKYMO_EVENT_TABLE(mine, MINE)\nKYMO_MEMORY(2, 1 << 20)\n\
+         KYMO_EVENTS(MINE)\nKYMO_EVENT_TABLE(mine, MINE)\n#define COUNTED(COUNTER, GAUGE, HISTOGRAM) \
+         COUNTER(a, things) HISTOGRAM(b, bytes) GAUGE(c, things)\nKYMO_COUNTERS(COUNTED)\n\
+         KYMO_COUNTER_TABLE(counted, COUNTED)\nKYMO_MEMORY_COUNTING(2, 1 << 20)\n\
          KYMO_SAMPLER(sampler, 2)\nint use(void);\nint use(void) {\n\
          struct kymo_config config;\nKYMO_OWN(config, mine);\nconfig.sampler = &sampler;\n\
+         config.counters = &counted;\ncount_a(1);\ncount_a_masked(1);\ncount_c(-1);\n\
+         count_c_masked(-1);\nobserve_b(1);\nobserve_b_masked(1);\nkymo_tick();\n\
          trace_done(1, 2, true, \"x\", KYMO_TO_NUL);\nKYMO_TRACE(trace_tick());\n\
          return kymo_start(KYMO_TRACE, &config);\n}\n";
     let strict = ["-Wconversion", "-Wsign-conversion", "-Wno-long-long"];
@@ -620,6 +682,19 @@ fn wrong_uses_do_not_compile() {
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(!output.status.success(), "{call} compiles with {off:?}");
             assert!(said.contains(why), "{call}: {said}");
+        }
+        // 63 histograms take 4158 words.
+        let many: String = (0..63).map(|at| format!("H(h{at}, x) ")).collect();
+        for (list, why) in [
+            (&*many, "4096 words"),
+            ("C(same, x) G(same, x)", "same"),
+            ("C(two words, x)", "expected"),
+        ] {
+            let list = format!("#define MINE(C, G, H) {list}\nKYMO_COUNTERS(MINE)\n");
+            let output = compile(format!("#include \"port.h\"\n{list}"), off);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success(), "{list} compiles with {off:?}");
+            assert!(said.contains(why), "{list}: {said}");
         }
         for (list, why) in LISTS {
             let list = format!("#define MINE(EVENT, BARE) {list}\nKYMO_EVENTS(MINE)\n");

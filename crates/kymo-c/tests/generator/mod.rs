@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use kymo::ChannelKind;
-use kymo::counter::Counters;
+use kymo::counter::{Counters, HISTOGRAM_WORDS, Kind};
 use kymo::ctf::tsdl;
 use kymo::event::{Declared, Event, EventSchema, FieldType, Vocabulary};
 use kymo::platform::Exclusive;
@@ -92,6 +92,21 @@ fn functions() -> Vec<&'static EventSchema> {
         .into_iter()
         .filter(|event| !is_librarys(event.name))
         .collect()
+}
+
+/// The events that have what the kernel's own counters have counted.
+fn counting() -> [&'static EventSchema; 3] {
+    Kind::ALL.map(Kind::event)
+}
+
+/// Bytes of the metadata of these events, and of what a counter's declaration takes besides its
+/// unit and twice its name: in the environment, and among the labels.
+pub fn counting_bytes() -> [usize; 2] {
+    let events: String = counting().map(declaration).concat();
+    let head = "typealias enum : uint32_t {  } := histogram_number_t;\n\n";
+    let entry = "\tkymo_counter_4095 = \": histogram of 64 bits, :\";\n, \"\" = 4095";
+    let shapes = 8 * counting().len();
+    [events.len() + 3 * head.len() + shapes, entry.len()]
 }
 
 /// The type of an event in Rust, if one of the sources declares it.
@@ -492,6 +507,7 @@ pub fn header() -> String {
     // On 64-bit processors a stream is larger than on others: the macro gives what is enough.
     let stream = size_of::<Exclusive<Option<kymo::ctf::stream::Stream>>>();
     let per_cpu = CHANNEL_KINDS * (CONTROL_SIZE + stream);
+    let [events_bytes, counter_bytes] = counting_bytes();
     let on = |kind, id| switch_place(kind, id).0;
     let more = |kind| on(kind, 32) - 4;
     let parts = [
@@ -499,6 +515,11 @@ pub fn header() -> String {
         ("@CONTROL_32@", control_offset(4).to_string()),
         ("@FIXED@", fixed_bytes().to_string()),
         ("@PER_CPU@", per_cpu.next_multiple_of(64).to_string()),
+        ("@CONTROL_SIZE@", CONTROL_SIZE.to_string()),
+        ("@CHANNEL_KINDS@", CHANNEL_KINDS.to_string()),
+        ("@HISTOGRAM_WORDS@", HISTOGRAM_WORDS.to_string()),
+        ("@COUNTING_BYTES@", events_bytes.to_string()),
+        ("@COUNTER_BYTES@", counter_bytes.to_string()),
         ("@ERRORS@", errors()),
         ("@EVENTS_ON@", on(ChannelKind::Events, 0).to_string()),
         ("@EVENTS_MORE@", more(ChannelKind::Events).to_string()),
@@ -549,25 +570,19 @@ pub fn table() -> String {
          from the\n/// first control block.\npub const PLACES: [usize; 3] = {places:?};\n"
     )
     .unwrap();
-    out.push_str("/// The events.\npub static VOCABULARY: &[Event] = &[\n");
-    for event in events() {
-        let Declared {
-            id,
-            name,
-            channel,
-            shape,
-            words,
-        } = event.into();
-        writeln!(
-            out,
-            "    Event {{\n        id: {id},\n        name: {},\n        \
-             channel: ChannelKind::{channel:?},\n        shape: {:#x},\n        \
-             words: {words},\n        text: r#\"{}\"#,\n    }},",
-            name.len(),
-            shape.to_word(),
-            declaration(event)
-        )
-        .unwrap();
+    for (name, doc, events) in [
+        ("VOCABULARY", "The events.", events()),
+        (
+            "COUNTING",
+            "The events that have what the kernel's own counters have counted.",
+            counting().to_vec(),
+        ),
+    ] {
+        writeln!(out, "/// {doc}\npub static {name}: &[Event] = &[").unwrap();
+        for event in events {
+            out.push_str(&entry(event));
+        }
+        out.push_str("];\n\n");
     }
     let steps: String = ChannelKind::ALL
         .map(|channel| {
@@ -580,7 +595,7 @@ pub fn table() -> String {
         .concat();
     write!(
         out,
-        "];\n\n/// [`kymo_start`], by the name that this header has for it: with another one nothing\n/// links.\n///\n/// # Safety\n/// As there.\n\
+        "/// [`kymo_start`], by the name that this header has for it: with another one nothing\n/// links.\n///\n/// # Safety\n/// As there.\n\
          #[unsafe(export_name = \"{}\")]\n\
          pub unsafe extern \"C\" fn start(mode: u32, config: *const CConfig) -> i32 {{\n    \
          // SAFETY: the caller's promise.\n    unsafe {{ kymo_start(mode, config) }}\n}}\n\n",
@@ -596,10 +611,29 @@ pub fn table() -> String {
     out
 }
 
+/// An event in the library's table.
+fn entry(event: &EventSchema) -> String {
+    let Declared {
+        id,
+        name,
+        channel,
+        shape,
+        words,
+    } = event.into();
+    format!(
+        "    Event {{\n        id: {id},\n        name: {},\n        \
+         channel: ChannelKind::{channel:?},\n        shape: {:#x},\n        \
+         words: {words},\n        text: r#\"{}\"#,\n    }},\n",
+        name.len(),
+        shape.to_word(),
+        declaration(event)
+    )
+}
+
 /// The library's table of the events' fields, for those who show records.
 pub fn fields() -> String {
     let mut out = FIELDS_HEAD.replace("@RECORD_WORDS@", &RECORD_WORDS.to_string());
-    for event in events() {
+    for event in events().into_iter().chain(counting()) {
         writeln!(out, "    ({}, &[", event.id).unwrap();
         for field in event.fields {
             writeln!(
@@ -652,7 +686,7 @@ pub static FIELDS: &[(u16, &[KnownField])] = &[
 /// An event in the metadata.
 fn declaration(event: &EventSchema) -> String {
     let mut text = String::new();
-    tsdl::write_event(&mut text, event, Counters::NONE).unwrap();
+    tsdl::write_event(&mut text, event).unwrap();
     text
 }
 

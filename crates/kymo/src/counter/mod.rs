@@ -206,6 +206,11 @@ impl Counters {
         self.0
     }
 
+    /// Of each, the number of its first word and what it is.
+    pub fn each(&self) -> impl Iterator<Item = (u32, Kind)> + Clone + use<> {
+        self.0.iter().map(|schema| (schema.id, schema.kind))
+    }
+
     /// How many words each CPU needs for them: `COUNTERS` of
     /// [`RegionMemory`](crate::RegionMemory).
     pub const fn words(&self) -> u32 {
@@ -321,10 +326,24 @@ impl<P: Platform> Tracer<P> {
     #[inline(always)]
     pub fn add<C: Counted>(by: C::Step) {
         const { Self::check(&C::SCHEMA) };
-        Self::with_words::<C>(|words| {
-            // SAFETY: one of the words that `check` has found to be this CPU's.
-            let word = unsafe { &*words.add(C::SCHEMA.id as usize) };
-            increase::<C>(word, by.word());
+        // SAFETY: one of the words that `check` has found to be this CPU's.
+        match C::NESTS {
+            true => unsafe { Self::add_word::<true>(C::SCHEMA.id, by.word()) },
+            false => unsafe { Self::add_word::<false>(C::SCHEMA.id, by.word()) },
+        }
+    }
+
+    /// Adds to the counter or gauge whose word has this number, modulo the word's size; for kernels
+    /// that declare their counters in another language. With `NESTS`, code that counts the same may
+    /// interrupt this; without, the caller keeps it off, and stays on its CPU.
+    ///
+    /// # Safety
+    /// The memory of each CPU's control blocks has such a word.
+    #[inline(always)]
+    pub unsafe fn add_word<const NESTS: bool>(word: u32, by: usize) {
+        Self::with_words::<NESTS>(|words| {
+            // SAFETY: the caller's promise.
+            increase::<NESTS>(unsafe { &*words.add(word as usize) }, by);
         });
     }
 
@@ -334,14 +353,28 @@ impl<P: Platform> Tracer<P> {
     #[inline(always)]
     pub fn observe<H: Observed>(value: u64) {
         const { Self::check(&H::SCHEMA) };
-        Self::with_words::<H>(|words| {
-            // SAFETY: as above; a histogram has a word for each bucket, and one more.
+        // SAFETY: the words that `check` has found to be this CPU's.
+        match H::NESTS {
+            true => unsafe { Self::observe_word::<true>(H::SCHEMA.id, value) },
+            false => unsafe { Self::observe_word::<false>(H::SCHEMA.id, value) },
+        }
+    }
+
+    /// Counts a value in the histogram whose first word has this number; `NESTS` as for
+    /// [`add_word`](Self::add_word).
+    ///
+    /// # Safety
+    /// The memory of each CPU's control blocks has [`HISTOGRAM_WORDS`] words from this one on.
+    #[inline(always)]
+    pub unsafe fn observe_word<const NESTS: bool>(first: u32, value: u64) {
+        Self::with_words::<NESTS>(|words| {
+            // SAFETY: the caller's promise: a word for each bucket, and one more.
             let (bucket, sum) = unsafe {
-                let first = words.add(H::SCHEMA.id as usize);
+                let first = words.add(first as usize);
                 (&*first.add(bucket(value)), &*first.add(BUCKETS))
             };
-            increase::<H>(bucket, 1);
-            increase::<H>(sum, value as usize);
+            increase::<NESTS>(bucket, 1);
+            increase::<NESTS>(sum, value as usize);
         });
     }
 
@@ -354,13 +387,13 @@ impl<P: Platform> Tracer<P> {
 
     /// Calls `on` with this CPU's words, as long as they are this CPU's.
     #[inline(always)]
-    fn with_words<D: Declared>(on: impl FnOnce(*const AtomicUsize)) {
+    fn with_words<const NESTS: bool>(on: impl FnOnce(*const AtomicUsize)) {
         if !COMPILED_IN {
             return;
         }
         // Where a read-modify-write instruction is atomic for all CPUs, it does not matter which
         // one's word it meets; and what is not to be interrupted, the caller has pinned.
-        let pins = D::NESTS && !arch::ATOMIC_ADD;
+        let pins = NESTS && !arch::ATOMIC_ADD;
         if pins {
             P::pin();
         }
@@ -375,8 +408,8 @@ impl<P: Platform> Tracer<P> {
 }
 
 #[inline(always)]
-fn increase<D: Declared>(word: &AtomicUsize, by: usize) {
-    if D::NESTS {
+fn increase<const NESTS: bool>(word: &AtomicUsize, by: usize) {
+    if NESTS {
         arch::add_word(word, by);
     } else {
         word.store(word.load(Relaxed).wrapping_add(by), Relaxed);

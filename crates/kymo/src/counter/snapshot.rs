@@ -2,7 +2,7 @@
 //! its configuration has passed when the kernel calls [`Tracer::tick`]. Whoever reads the counters
 //! from memory makes the same records of them: see [`Stream::append`](crate::ctf::stream::Stream).
 
-use super::{BUCKETS, CounterSchema, Kind};
+use super::{BUCKETS, Kind};
 use crate::channel::ChannelKind;
 use crate::event::{Event, EventSchema};
 use crate::platform::Platform;
@@ -121,7 +121,16 @@ impl<P: Platform> Tracer<P> {
     /// two branches.
     #[inline]
     pub fn tick() {
-        if !COMPILED_IN || P::COUNTERS.list().is_empty() {
+        if !P::COUNTERS.list().is_empty() {
+            Self::tick_of(P::COUNTERS.each());
+        }
+    }
+
+    /// [`tick`](Self::tick) for a kernel that has declared its counters in another language: each
+    /// with the number of its first word, below those of the memory, and its kind.
+    #[inline]
+    pub fn tick_of(counters: impl Iterator<Item = (u32, Kind)>) {
+        if !COMPILED_IN {
             return;
         }
         let Some(cpu) = P::Local::cpu() else { return };
@@ -138,27 +147,39 @@ impl<P: Platform> Tracer<P> {
             .counters_due
             .store(now.saturating_add(period), Relaxed);
         let words = P::Local::counters(cpu);
-        // SAFETY: `word` is below `COUNTERS.words()`, and so many words stand there.
+        // SAFETY: `word` is one of a counter's, and so many words stand there.
         let word = |word: u32| unsafe { &*words.add(word as usize) }.load(Relaxed);
-        Self::record_counters(Cpu(control.cpu()), Self::is_on_raw, word);
+        Self::record_counters(Cpu(control.cpu()), counters, Self::is_on_raw, word);
     }
 
-    /// Records what all CPUs have counted: the first `cpus`, which have rings, and those among the
-    /// others that have counted something.
-    pub(crate) fn record_all_counters(memory: &Memory, cpus: u32, is_on: impl Fn(u32) -> bool) {
+    /// Records what all CPUs have counted in these counters, each with the number of its first word
+    /// and its kind: the first `cpus`, which have rings, and those among the others that have counted
+    /// something.
+    pub fn record_all_counters(
+        memory: &Memory,
+        cpus: u32,
+        counters: impl Iterator<Item = (u32, Kind)> + Clone,
+        is_on: impl Fn(u32) -> bool,
+    ) {
         for cpu in 0..memory.cpus() {
             let word = |word| memory.counter(cpu, word).unwrap_or(0);
-            if cpu >= cpus && (0..P::COUNTERS.words()).all(|place| word(place) == 0) {
+            let is_zero =
+                |(first, kind): (u32, Kind)| (0..kind.words()).all(|at| word(first + at) == 0);
+            if cpu >= cpus && counters.clone().all(is_zero) {
                 continue;
             }
-            Self::record_counters(Cpu(cpu), &is_on, word);
+            Self::record_counters(Cpu(cpu), counters.clone(), &is_on, word);
         }
     }
 
     /// Records what a CPU has counted: those that are on, by the id of their event.
-    fn record_counters(cpu: Cpu, is_on: impl Fn(u32) -> bool, word: impl Fn(u32) -> usize) {
-        let on = P::COUNTERS.list().iter();
-        for &&CounterSchema { id, kind, .. } in on.filter(|schema| is_on(schema.kind.event().id)) {
+    fn record_counters(
+        cpu: Cpu,
+        counters: impl Iterator<Item = (u32, Kind)>,
+        is_on: impl Fn(u32) -> bool,
+        word: impl Fn(u32) -> usize,
+    ) {
+        for (id, kind) in counters.filter(|(_, kind)| is_on(kind.event().id)) {
             let extended = |index| match (kind, word(id + index)) {
                 (Kind::Gauge, word) => (word.cast_signed() as i64).cast_unsigned(),
                 (_, word) => word as u64,

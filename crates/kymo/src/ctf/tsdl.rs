@@ -28,28 +28,39 @@ pub struct Session {
 /// # Errors
 /// Those of `out`, when it is full.
 pub fn write(out: &mut impl Write, session: &Session, vocabulary: &Vocabulary) -> fmt::Result {
-    write_head(out, session)?;
+    let counters = || session.counters.list().iter().copied().copied();
+    write_head(out, session, |out| {
+        counters().try_for_each(|counter| write_counter(out, &counter))
+    })?;
     let is_there = |kind| session.samples || kind != ChannelKind::Samples;
     let events = vocabulary.events().iter();
     for event in events.filter(|event| is_there(event.channel)) {
-        write_event(out, event, session.counters)?;
+        if let Some(kind) = counts(event) {
+            write_counter_numbers(out, kind, counters())?;
+        }
+        write_event(out, event)?;
     }
     for channel in ChannelKind::ALL.into_iter().filter(|&kind| is_there(kind)) {
         let step = EventSchema {
             channel,
             ..ClockStep::SCHEMA
         };
-        write_event(out, &step, session.counters)?;
+        write_event(out, &step)?;
     }
     Ok(())
 }
 
-/// Writes what stands before the events. It formats nothing, because formatting takes more code
-/// than all the rest of a small kernel's tracing.
+/// Writes what stands before the events, with what `environment` adds to the trace's environment.
+/// It formats nothing, because formatting takes more code than all the rest of a small kernel's
+/// tracing.
 ///
 /// # Errors
 /// Those of `out`, when it is full.
-pub fn write_head(out: &mut impl Write, session: &Session) -> fmt::Result {
+pub fn write_head<W: Write>(
+    out: &mut W,
+    session: &Session,
+    environment: impl FnOnce(&mut W) -> fmt::Result,
+) -> fmt::Result {
     let clock = session.clock;
     out.write_str(TYPES)?;
     out.write_str("\ntrace {\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"")?;
@@ -60,9 +71,7 @@ pub fn write_head(out: &mut impl Write, session: &Session) -> fmt::Result {
     out.write_str("env {\n\tdomain = \"")?;
     out.write_str(if session.hosted { "ust" } else { "bare" })?;
     out.write_str(TRACER)?;
-    for counter in session.counters.list() {
-        write_counter(out, counter)?;
-    }
+    environment(out)?;
     out.write_str("};\n\nclock {\n\tname = kymo;\n\tuuid = \"")?;
     write_uuid(out, &session.uuid)?;
     out.write_str("\";\n\tdescription = \"clock of the traced system\";\n\tfreq = ")?;
@@ -179,7 +188,10 @@ fn byte_order() -> &'static str {
 /// Writes what a counter is called and counts into the environment:
 /// `kymo_counter_0 = "sched_enqueued: counter of 64 bits, threads: Threads that became ready."`.
 /// [`Declaration`](crate::counter::Declaration) reads it.
-fn write_counter(out: &mut impl Write, counter: &CounterSchema) -> fmt::Result {
+///
+/// # Errors
+/// Those of `out`, when it is full.
+pub fn write_counter(out: &mut impl Write, counter: &CounterSchema) -> fmt::Result {
     let CounterSchema {
         id,
         name,
@@ -212,23 +224,44 @@ fn counts(event: &EventSchema) -> Option<Kind> {
     kinds.find(|kind| kind.event().id == event.id)
 }
 
-/// Writes the type of the field with a counter's number: the names are labels.
-fn counter_number(out: &mut impl Write, kind: Kind, counters: Counters) -> fmt::Result {
-    let mut before = "enum : uint32_t { ";
-    let list = counters.list().iter();
-    for counter in list.filter(|counter| counter.kind == kind) {
-        write!(out, "{before}\"{}\" = {}", counter.name, counter.id)?;
-        before = ", ";
-    }
-    out.write_str(if before == ", " { " }" } else { "uint32_t" })
-}
+/// How the name of the type ends that the numbers of a kind of counter have: `counter_number_t`.
+const NUMBER_TYPE: &str = "_number_t";
 
-/// Writes the declaration of one event; `counters` are those whose names it tells, if it has a
-/// field with a counter's number.
+/// Writes the type of the numbers of this kind's counters, which [`write_event`] expects before the
+/// event with their values: the names are labels.
 ///
 /// # Errors
 /// Those of `out`, when it is full.
-pub fn write_event(out: &mut impl Write, event: &EventSchema, counters: Counters) -> fmt::Result {
+pub fn write_counter_numbers(
+    out: &mut impl Write,
+    kind: Kind,
+    counters: impl Iterator<Item = CounterSchema>,
+) -> fmt::Result {
+    let mut before = "typealias enum : uint32_t { \"";
+    for counter in counters.filter(|counter| counter.kind == kind) {
+        for part in [before, counter.name, "\" = "] {
+            out.write_str(part)?;
+        }
+        write_number(out, counter.id.into())?;
+        before = ", \"";
+    }
+    out.write_str(if before == ", \"" {
+        " }"
+    } else {
+        "typealias integer { size = 32; align = 32; signed = false; }"
+    })?;
+    for part in [" := ", kind.name(), NUMBER_TYPE, ";\n\n"] {
+        out.write_str(part)?;
+    }
+    Ok(())
+}
+
+/// Writes the declaration of one event. The field with a counter's number has the type that
+/// [`write_counter_numbers`] has written before.
+///
+/// # Errors
+/// Those of `out`, when it is full.
+pub fn write_event(out: &mut impl Write, event: &EventSchema) -> fmt::Result {
     let counts = counts(event);
     writeln!(
         out,
@@ -267,7 +300,9 @@ pub fn write_event(out: &mut impl Write, event: &EventSchema, counters: Counters
             }
             ty => {
                 match counts {
-                    Some(kind) if name == "counter" => counter_number(out, kind, counters)?,
+                    Some(kind) if name == "counter" => {
+                        write!(out, "{}{NUMBER_TYPE}", kind.name())?;
+                    }
                     _ => type_name(out, &ty)?,
                 }
                 write!(out, " _{name}")?;

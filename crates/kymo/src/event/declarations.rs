@@ -5,6 +5,9 @@ use core::fmt;
 use super::{EventSchema, Shape, Vocabulary};
 use crate::channel::ChannelKind;
 use crate::ctf::tsdl;
+use crate::platform::Platform;
+use crate::ring::region::Memory;
+use crate::tracer::Tracer;
 
 /// What the ring must know of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +35,17 @@ pub trait Declarations {
     /// # Errors
     /// Those of `out`, when it is full.
     fn write_metadata(&self, session: &tsdl::Session, out: &mut impl fmt::Write) -> fmt::Result;
+
+    /// Records what all CPUs have counted in the kernel's own counters, with those events of which
+    /// `is_on` says by their id that they are on. The first `cpus` CPUs of the memory have rings.
+    fn record_counters<P: Platform>(
+        &self,
+        memory: &Memory,
+        cpus: u32,
+        is_on: impl Fn(u32) -> bool,
+    ) {
+        Tracer::<P>::record_all_counters(memory, cpus, P::COUNTERS.each(), is_on);
+    }
 }
 
 impl From<&EventSchema> for Declared {
@@ -53,6 +67,15 @@ impl<D: Declarations> Declarations for &D {
 
     fn write_metadata(&self, session: &tsdl::Session, out: &mut impl fmt::Write) -> fmt::Result {
         D::write_metadata(self, session, out)
+    }
+
+    fn record_counters<P: Platform>(
+        &self,
+        memory: &Memory,
+        cpus: u32,
+        is_on: impl Fn(u32) -> bool,
+    ) {
+        D::record_counters::<P>(self, memory, cpus, is_on);
     }
 }
 

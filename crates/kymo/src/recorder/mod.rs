@@ -589,7 +589,7 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
     fn end_part(&self, session: &Session<P>, events: &G::Events, mode: Mode, is_last: bool) {
         if is_last {
             // It runs: the states say so, and nobody else has it.
-            let _ = session.stop();
+            let _ = session.stop_all(events);
             return;
         }
         let states = self.states();

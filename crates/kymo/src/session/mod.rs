@@ -195,14 +195,13 @@ impl<P: Platform> Session<P> {
             }
         }
         P::synchronize();
-        self.record_counters(counts);
+        self.record_counters(events, counts);
     }
 
     /// Records what the kernel's own counters have counted, with those events that were on.
-    fn record_counters(&self, counts: [Option<u32>; 3]) {
-        Tracer::<P>::record_all_counters(&self.memory, self.channels.cpus, |id| {
-            counts.contains(&Some(id))
-        });
+    fn record_counters(&self, events: &impl Declarations, counts: [Option<u32>; 3]) {
+        let is_on = |id| counts.contains(&Some(id));
+        events.record_counters::<P>(&self.memory, self.channels.cpus, is_on);
     }
 
     /// The channels that it records into.
@@ -254,6 +253,13 @@ impl<P: Platform> Session<P> {
     /// [`Error::NotRunning`] where it was stopped already, or another session has begun over the
     /// memory.
     pub fn stop(&self) -> Result<(), Error> {
+        // No event is needed to know what Rust's counters are.
+        const NONE: Vocabulary = Vocabulary::new(&[]);
+        self.stop_all(&NONE)
+    }
+
+    /// [`stop`](Self::stop) of a session that has `events`.
+    pub(crate) fn stop_all(&self, events: &impl Declarations) -> Result<(), Error> {
         self.check_running()?;
         if !COMPILED_IN {
             return Ok(());
@@ -269,7 +275,7 @@ impl<P: Platform> Session<P> {
         }
         self.memory.end_without_ring();
         P::synchronize();
-        self.record_counters(counts);
+        self.record_counters(events, counts);
         if reports_end && let Some(end) = self.totals() {
             Tracer::<P>::record(end);
         }

@@ -1,14 +1,15 @@
 /* What Kymo needs of this kernel. */
+#include "counters.h"
 #include "kernel.h"
-#include "kymo.h"
 
 #define PACKETS 64
 #define SAMPLES_PACKETS 32
 #define PACKET_SIZE 2048
 
-KYMO_MEMORY(HARTS, KYMO_REGION_SIZE(HARTS, PACKETS, PACKET_SIZE) +
-                       HARTS * SAMPLES_PACKETS * PACKET_SIZE)
+KYMO_MEMORY_COUNTING(HARTS, KYMO_REGION_SIZE(HARTS, PACKETS, PACKET_SIZE) +
+                                HARTS * SAMPLES_PACKETS * PACKET_SIZE)
 KYMO_SAMPLER(sampler, HARTS)
+KYMO_COUNTER_TABLE(counters, SMP_COUNTERS)
 
 uint64_t kymo_port_clock(void) { return clock_now(); }
 uint64_t kymo_port_frequency(void) { return CLOCK_FREQUENCY; }
@@ -69,6 +70,8 @@ void tracing_start(void) {
         .synchronize = harts_synchronize,
         .sample_period = CLOCK_FREQUENCY / 5000u,
         .sampler = &sampler,
+        .counters = &counters,
+        .counters_period = CLOCK_FREQUENCY / 100u,
     };
     if (kymo_start(KYMO_TRACE, &config) < 0 || kymo_start(KYMO_SAMPLE, &config) < 0)
         print("kernel: recording does not start\n");

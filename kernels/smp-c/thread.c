@@ -1,7 +1,7 @@
 /* Threads, which any hart may run. One lock guards them all; whoever holds it has interrupts
  * masked. A hart that switches gives the lock to the thread that it goes on with. */
+#include "counters.h"
 #include "kernel.h"
-#include "kymo.h"
 
 void switch_stacks(uintptr_t **from, uintptr_t *to);
 void thread_begin(void);
@@ -65,6 +65,7 @@ static void schedule(enum kymo_switch_reason reason) {
     to->slice = SLICE;
     hart->running = to;
     hart->switches++;
+    count_switches_masked(1);
     kymo_sched_switch_masked(from->id, to->id, trace_state(from), reason, 0);
     switch_stacks(&from->sp, to->sp);
 }

@@ -1,8 +1,8 @@
 /* Traps, the timers, interrupts between harts, and the console of QEMU's virt machine. */
 #include <stdarg.h>
 
+#include "counters.h"
 #include "kernel.h"
-#include "kymo.h"
 
 #define MSIP ((volatile uint32_t *)0x2000000)
 #define MTIMECMP ((volatile uint64_t *)0x2004000)
@@ -104,6 +104,7 @@ static void timer_interrupt(struct hart *hart, const struct trap_frame *frame) {
         take_sample(hart, frame, (uint32_t)((now - hart->next_sample) / period));
         hart->next_sample = now + kymo_sample_next();
     }
+    kymo_tick();
     /* port: end */
     for (; hart->next_tick <= now; hart->next_tick += CLOCK_FREQUENCY / TICKS_A_SECOND)
         scheduler_tick(hart);
@@ -131,6 +132,7 @@ static void syscall(struct trap_frame *frame) {
     struct thread *thread = this_hart()->running;
     const uint32_t number = (uint32_t)frame->x[A7];
     const uintptr_t argument = frame->x[A0];
+    const uint64_t begin = clock_now();
     intptr_t result = 0;
     frame->pc += 4;
     thread->entry = frame;
@@ -152,6 +154,7 @@ static void syscall(struct trap_frame *frame) {
     default:
         result = -38;
     }
+    observe_call_time(clock_now() - begin);
     interrupts_mask();
     kymo_sys_exit_masked(number, result);
     thread->entry = NULL;

@@ -12,6 +12,7 @@ static inline unsigned long long quick_cycles(void) {
     return (unsigned long long)high << 32 | low;
 }
 #define KYMO_CLOCK() quick_cycles()
+#define KYMO_CPU() 0
 #include "kymo.h"
 
 #define SENSOR(FIELD) FIELD(u32, channel) FIELD(i32, value)
@@ -19,7 +20,10 @@ static inline unsigned long long quick_cycles(void) {
 KYMO_EVENTS(MY_EVENTS)
 KYMO_EVENT_TABLE(my_events, MY_EVENTS)
 
-KYMO_MEMORY(1, KYMO_REGION_SIZE(1, 64, 1024))
+#define MY_COUNTERS(COUNTER, GAUGE, HISTOGRAM) COUNTER(turns, turns) HISTOGRAM(values, units)
+KYMO_COUNTERS(MY_COUNTERS)
+
+KYMO_MEMORY_COUNTING(1, KYMO_REGION_SIZE(1, 64, 1024))
 
 uint64_t kymo_port_clock(void) {
     uint32_t low, high, again;
@@ -55,6 +59,9 @@ __attribute__((noinline)) void probe_switch_masked(kymo_tid prev, kymo_tid next)
 __attribute__((noinline)) void probe_sensor_masked(uint32_t channel, int32_t value) {
     trace_sensor_masked(channel, value);
 }
+__attribute__((noinline)) void probe_count(void) { count_turns(1); }
+__attribute__((noinline)) void probe_count_masked(void) { count_turns_masked(1); }
+__attribute__((noinline)) void probe_observe_masked(uint32_t value) { observe_values_masked(value); }
 
 int main(void) {
     static uint32_t buffer[2048];
@@ -88,6 +95,9 @@ int main(void) {
         probe_switch(1, 2);
         probe_switch_masked(1, 2);
         probe_sensor_masked(1, 2);
+        probe_count();
+        probe_count_masked();
+        probe_observe_masked(turn);
     }
     return 0;
 }

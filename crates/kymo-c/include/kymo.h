@@ -94,6 +94,12 @@ void kymo_port_unmask(uintptr_t saved);
 #define KYMO_CLOCK() kymo_port_clock()
 #endif
 
+/* What count_..._masked ask for the number of this CPU, for kernels that have a cheaper way than a
+ * function: define it before this file is included, as 0 with one CPU. */
+#ifndef KYMO_CPU
+#define KYMO_CPU() kymo_port_cpu()
+#endif
+
 /* The memory to record into: KYMO_MEMORY(cpus, bytes) stands once, in one C file, at file scope.
  * It must be zero when the first event may be recorded, as static data are; it need not be part of
  * the image. */
@@ -116,6 +122,7 @@ extern const uint32_t kymo_memory_stride;
 
 #ifdef KYMO_OFF
 #define KYMO_MEMORY_(cpus, bytes, words) KYMO_ASSERT((cpus) > 0 && (bytes) > 0, "numbers")
+#define KYMO_MEMORY_COUNTS_
 #else
 #define KYMO_MEMORY_(cpus, bytes, words)                                          \
     KYMO_ASSERT((bytes) >= 8192 + KYMO_BLOCKS_, "the memory is too small for any session") \
@@ -124,6 +131,9 @@ extern const uint32_t kymo_memory_stride;
     const uint32_t kymo_memory_cpus = (cpus);                                     \
     const uint32_t kymo_memory_counters = (words);                                \
     const uint32_t kymo_memory_stride = (uint32_t)KYMO_STRIDE_(words);
+/* Without it, nothing links that counts. */
+#define KYMO_MEMORY_COUNTS_                                                       \
+    const uint32_t kymo_memory_stride_with_counters = (uint32_t)KYMO_STRIDE_((size_t)kymo_counter_words);
 #endif
 #define KYMO_MEMORY(cpus, bytes) KYMO_MEMORY_(cpus, bytes, 0u)
 /* For a kernel with counters of its own (KYMO_COUNTERS), instead: it makes the memory larger by what
@@ -132,7 +142,8 @@ extern const uint32_t kymo_memory_stride;
     KYMO_MEMORY_(cpus,                                                            \
                  (bytes) + (size_t)kymo_counter_bytes +                           \
                      (size_t)(cpus) * (KYMO_STRIDE_((size_t)kymo_counter_words) - KYMO_STRIDE_(0u)), \
-                 (uint32_t)kymo_counter_words)
+                 (uint32_t)kymo_counter_words)                                    \
+    KYMO_MEMORY_COUNTS_
 
 /* Bytes that are enough for this many CPUs, each with `packets` packets of `packet_size` bytes for
  * events and eight for names, all events of the vocabulary, and 4 KiB of declarations of the
@@ -448,7 +459,7 @@ struct kymo_perf_options {
  * of KYMO_SAMPLE, which is refused (KYMO_EINVAL) where the first mode's configuration has no
  * `sampler` or no `samples_packets`. Returns the number of channels, from 0 on; each is a file of
  * the trace. */
-#define kymo_start kymo_start_for_header_74ce4fd6 /* A library for another one does not link. */
+#define kymo_start kymo_start_for_header_ba6d41ed /* A library for another one does not link. */
 int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
 
 /* Starts what the word `kymo=` of a command line asks for, which `kymo record` writes there:
@@ -727,6 +738,25 @@ void kymo_count_masked(uint32_t word, size_t by);
 void kymo_observe(uint32_t word, uint64_t value);
 void kymo_observe_masked(uint32_t word, uint64_t value);
 extern const uint8_t kymo_counters_library[];
+extern const uint32_t kymo_memory_stride_with_counters;
+
+#if defined(__GNUC__)
+typedef size_t __attribute__((may_alias)) kymo_own_word;
+#else
+typedef size_t kymo_own_word;
+#endif
+
+/* kymo_count_masked, inlined: a load, an addition and a store, and what leads to this CPU's words. */
+KYMO_INLINE void kymo_count_masked_(uint32_t word, size_t by) {
+    const uint32_t cpu = KYMO_CPU();
+    if (cpu == 0u || cpu < kymo_memory_cpus) {
+        volatile kymo_own_word *words = (volatile kymo_own_word *)(void *)&kymo_memory[
+            KYMO_BLOCKS_ + KYMO_STRIDE_(0u) + (size_t)cpu * kymo_memory_stride_with_counters];
+        words[word] = words[word] + by;
+    } else {
+        kymo_count_masked(word, by); /* which counts that it does not count */
+    }
+}
 
 /* Whether an event is on: one byte of the first CPU's control blocks. */
 #define KYMO_BYTE_(at) (*(const volatile uint8_t *)&kymo_memory[KYMO_BLOCKS_ + (at)])
@@ -3234,7 +3264,7 @@ KYMO_INLINE void kymo_user_named(
         kymo_count((uint32_t)kymo_word_##name, (size_t)by);                       \
     }                                                                             \
     KYMO_INLINE void count_##name##_masked(type by) {                             \
-        kymo_count_masked((uint32_t)kymo_word_##name, (size_t)by);                \
+        kymo_count_masked_((uint32_t)kymo_word_##name, (size_t)by);               \
     }
 #define KYMO_OBSERVE_FUNCTIONS_(name, unit)                                       \
     KYMO_INLINE void observe_##name(uint64_t value) {                             \

@@ -286,7 +286,11 @@ fn measured() -> BTreeMap<String, u64> {
     let mut ranges = String::new();
     for symbol in image.symbols() {
         let name = symbol.name().unwrap();
-        if symbol.size() > 0 && (name.starts_with("probe_") || name.starts_with("kymo_record_")) {
+        if symbol.size() > 0
+            && ["probe_", "kymo_record_", "kymo_count", "kymo_observe"]
+                .iter()
+                .any(|begin| name.starts_with(begin))
+        {
             let (start, end) = (symbol.address(), symbol.address() + symbol.size());
             ranges.push_str(&format!(",name={name},start={start:#x},end={end:#x}"));
         }
@@ -319,7 +323,13 @@ fn measured() -> BTreeMap<String, u64> {
 fn a_task_switch_keeps_to_its_budget_of_instructions() {
     let measured = measured();
     let budgets = budgets();
-    for name in ["probe_switch_masked", "kymo_record_3_masked"] {
+    for name in [
+        "probe_switch_masked",
+        "kymo_record_3_masked",
+        "probe_count_masked",
+        "kymo_count",
+        "kymo_observe_masked",
+    ] {
         let budget = budgets[name].as_integer().unwrap() as u64;
         let found = measured[name];
         println!("RV32, {name}: {found} instructions ({budget})");

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kymo_ctf::{Item, Trace};
+use kymo_ctf::{Item, Trace, Value};
 use kymo_e2e::{babeltrace, built, kymo, patience, recording, run, scratch};
 
 use crate::ten_steps::blocks_are_code_of;
@@ -55,6 +55,25 @@ fn recorded(trace: &Path) -> Counts {
     counts
 }
 
+/// The last value of a field of an event for each hart that it is about.
+fn last_values(trace: &Path, name: &str, field: &str) -> [u64; HARTS] {
+    let mut last = [0; HARTS];
+    for item in Trace::open(trace).unwrap().events() {
+        let Item::Event(event) = item.unwrap() else {
+            continue;
+        };
+        if event.name() != name {
+            continue;
+        }
+        let number = |name| match event.fields.get(name) {
+            Some(Value::UInt(number)) => *number,
+            other => panic!("{name}: {other:?}"),
+        };
+        last[number("cpu") as usize] = number(field);
+    }
+    last
+}
+
 /// Records the kernel, and compares; gives the events of all harts.
 fn compared(trace: &Path, more: &[&str]) -> BTreeMap<String, u64> {
     let mut command = recording(&built("KYMO_SMP_C"), trace);
@@ -99,6 +118,18 @@ fn every_hart_has_recorded_what_it_counted() {
     check_the_work(&events);
     assert!(events["lock_wait"] > 100, "{events:?}");
 
+    // N-15 in C: the counter of each hart's switches ends with what the hart says, and the calls'
+    // times are those of all calls that returned.
+    let switches = last_values(&trace, "kymo_counter", "value");
+    let said = recorded(&trace);
+    for (hart, last) in switches.iter().enumerate() {
+        assert_eq!(*last, said[hart]["sched_switch"], "hart {hart}");
+    }
+    let report = run(kymo(["report"]).arg(&trace), 0);
+    let report = String::from_utf8(report.stdout).unwrap();
+    let calls = format!("call_time: {} values of ticks", events["sys_exit"]);
+    assert!(report.contains(&calls), "{report}");
+
     // in C, on several harts: samples of threads, of programs, and of the kernel that
     // works for them.
     let mut flame = kymo(["flame", "--format", "folded"]);
@@ -125,7 +156,7 @@ fn every_block_of_the_page_is_code_of_the_kernel() {
     let files = ["port.c", "thread.c", "trap.c", "program.c"];
     let files = files.map(|file| format!("kernels/smp-c/{file}"));
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    blocks_are_code_of("c-cpus.md", 14, &files);
+    blocks_are_code_of("c-cpus.md", 16, &files);
 }
 
 /// All harts at once, as they are on a real machine.

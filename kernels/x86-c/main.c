@@ -1,11 +1,21 @@
-/* A kernel in C for 32-bit x86, one processor: threads that the timer switches, on QEMU's `pc`. It
- * records switches, interrupts and samples, and prints at its end what it counted itself. */
+/* A kernel in C for x86, one processor: threads that the timer switches. It records switches,
+ * interrupts and samples, and prints at its end what it counted itself. What differs with 64 bits is
+ * in the folders i386 and x86_64. */
 #include "kymo.h"
+
+#include "machine.h"
 
 #define THREADS 3u
 #define STACK_WORDS 1024
 #define TICKS_A_SECOND 1000u
 #define TURNS 1000u
+#define NMIS_A_SECOND 1700u
+#define STEPS 20000u
+
+#define STEP(FIELD) FIELD(u32, number)
+#define X86_EVENTS(EVENT, BARE) EVENT(21, step, STEP)
+KYMO_EVENTS(X86_EVENTS)
+KYMO_EVENT_TABLE(x86_events, X86_EVENTS)
 
 struct thread {
     uintptr_t *sp; /* where switch_stacks left the registers */
@@ -14,30 +24,15 @@ struct thread {
     KYMO_ALIGNED(16) uintptr_t stack[STACK_WORDS];
 };
 
-/* What timer_entry has saved, and the processor. */
-struct frame {
-    uint32_t edi, esi, ebp, esp, ebx, edx, ecx, eax, eip, cs, eflags;
-};
-
 void switch_stacks(uintptr_t **from, uintptr_t *to);
 void thread_begin(void);
-void timer_entry(void);
 
 /* Thread 0 is idle, and runs on the stack of the boot. */
 static struct thread threads[THREADS + 1] = {{.name = "idle"}};
-static uint32_t running, switches, interrupts, samples, hertz;
+static uint32_t running, switches, interrupts, nmis, samples, hertz;
 static uint64_t next_sample;
 
 /* ---- The processor and the board ---- */
-
-static void out8(uint16_t port, uint8_t value) {
-    __asm__ volatile("outb %0, %1" : : "a"(value), "Nd"(port));
-}
-static uint8_t in8(uint16_t port) {
-    uint8_t value;
-    __asm__ volatile("inb %1, %0" : "=a"(value) : "Nd"(port));
-    return value;
-}
 
 static void print(const char *text) {
     for (; *text != '\0'; text++)
@@ -72,39 +67,9 @@ static uint32_t measure_hertz(void) {
     return (uint32_t)(kymo_port_clock() - begin) * 100u;
 }
 
-static void timer_start(void) {
-    static struct {
-        uint16_t low, selector, flags, high;
-    } gates[33];
-    static KYMO_ALIGNED(4) struct {
-        uint16_t padding, limit;
-        const void *gates;
-    } table;
-    const uintptr_t entry = (uintptr_t)timer_entry;
-    gates[32].low = (uint16_t)entry;
-    gates[32].selector = 8;
-    gates[32].flags = 0x8e00;
-    gates[32].high = (uint16_t)(entry >> 16);
-    table.limit = sizeof gates - 1;
-    table.gates = gates;
-    __asm__ volatile("lidt %0" : : "m"(table.limit), "m"(table));
-    /* Both interrupt controllers: lines from 32 on, and only line 0 is open. */
-    static const uint8_t words[][4] = {{0x11, 32, 4, 1}, {0x11, 40, 2, 1}};
-    for (uint16_t chip = 0; chip < 2; chip++) {
-        const uint16_t port = chip == 0 ? 0x20 : 0xa0;
-        out8(port, words[chip][0]);
-        for (uint32_t word = 1; word < 4; word++)
-            out8((uint16_t)(port + 1), words[chip][word]);
-        out8((uint16_t)(port + 1), chip == 0 ? 0xfe : 0xff);
-    }
-    out8(0x43, 0x34);
-    out8(0x40, (uint8_t)(1193182u / TICKS_A_SECOND));
-    out8(0x40, (uint8_t)(1193182u / TICKS_A_SECOND >> 8));
-}
-
 /* ---- What Kymo needs ---- */
 
-KYMO_MEMORY(1, KYMO_REGION_SIZE(1, 64, 2048) + 16 * 2048)
+KYMO_MEMORY(1, KYMO_REGION_SIZE(1, 512, 2048) + 16 * 2048)
 KYMO_SAMPLER(sampler, 1)
 
 uint64_t kymo_port_clock(void) {
@@ -124,7 +89,8 @@ void kymo_port_unmask(uintptr_t saved) {
 }
 
 static void dump_state(void) {
-    kymo_irq_name(0, "timer", KYMO_TO_NUL);
+    kymo_irq_name(TIMER, "timer", KYMO_TO_NUL);
+    kymo_irq_name(NMI, "NMI", KYMO_TO_NUL);
     for (uint32_t id = 1; id <= THREADS; id++)
         kymo_thread_name(id, threads[id].name, KYMO_TO_NUL);
 }
@@ -133,8 +99,8 @@ static void take_sample(const struct frame *frame) {
     extern const char text_begin[], text_end[];
     const struct thread *thread = &threads[running];
     const struct kymo_sample sample = {
-        .ip = frame->eip,
-        .fp = frame->ebp,
+        .ip = frame->ip,
+        .fp = frame->fp,
         .tid = running,
         .mode = running == KYMO_TID_IDLE ? KYMO_CPU_MODE_IDLE : KYMO_CPU_MODE_KERNEL,
         .text = {(uintptr_t)text_begin, (uintptr_t)text_end},
@@ -172,20 +138,33 @@ void thread_exit(void) {
     switch_to(next_thread(), KYMO_THREAD_STATE_ENDED, KYMO_SWITCH_REASON_ENDED);
 }
 
-void timer_interrupt(const struct frame *frame);
-void timer_interrupt(const struct frame *frame) {
-    interrupts++;
-    kymo_irq_handler_entry_masked(0);
+/* A sample where one is due: by the timer, or by NMIs where there are some. */
+static void look(const struct frame *frame) {
     if (kymo_sample_period() > 0 && kymo_port_clock() >= next_sample) {
         take_sample(frame);
         next_sample = kymo_port_clock() + kymo_sample_next();
     }
-    out8(0x20, 0x20);
-    kymo_irq_handler_exit_masked(0);
+}
+
+void timer_interrupt(const struct frame *frame) {
+    interrupts++;
+    kymo_irq_handler_entry_masked(TIMER);
+    if (!HAS_NMI)
+        look(frame);
+    timer_done();
+    kymo_irq_handler_exit_masked(TIMER);
     const uint32_t next = next_thread();
     if (next != running && !(running == 0 && next == 0))
         switch_to(next, KYMO_THREAD_STATE_RUNNABLE,
                   running == 0 ? KYMO_SWITCH_REASON_IDLE : KYMO_SWITCH_REASON_EXPIRED);
+}
+
+/* It may come while a record is being made. */
+void nmi(const struct frame *frame) {
+    nmis++;
+    kymo_irq_handler_entry_masked(NMI);
+    look(frame);
+    kymo_irq_handler_exit_masked(NMI);
 }
 
 /* ---- What it does ---- */
@@ -208,10 +187,17 @@ static void is_heavy(void) {
         more_work();
 }
 
+/* Records so often, and has so many NMIs, that many come while a record is being made. */
+static void record_under_nmis(void) {
+    nmi_start(50 * NMIS_A_SECOND);
+    for (uint32_t number = 0; HAS_NMI && number < STEPS; number++)
+        trace_step_masked(number);
+}
+
 static void thread_create(uint32_t id, const char *name, void (*code)(void)) {
     uintptr_t *sp = &threads[id].stack[STACK_WORDS - 8];
-    sp[1] = (uintptr_t)code; /* esi */
-    sp[4] = (uintptr_t)thread_begin;
+    sp[CODE] = (uintptr_t)code;
+    sp[RETURN] = (uintptr_t)thread_begin;
     threads[id].sp = sp;
     threads[id].name = name;
 }
@@ -227,11 +213,13 @@ _Noreturn void main(void) {
         .sampler = &sampler};
     config.sample_period = hertz / 500u;
     config.seed = kymo_port_clock();
+    KYMO_OWN(config, x86_events);
     if (kymo_start(KYMO_TRACE, &config) < 0 || kymo_start(KYMO_SAMPLE, &config) < 0) {
         print("kernel: recording does not start\n");
         power_off();
     }
-    timer_start();
+    timer_start(TICKS_A_SECOND, hertz);
+    nmi_start(NMIS_A_SECOND);
     uint32_t left = THREADS;
     while (left > 0) {
         __asm__ volatile("sti\n\thlt\n\tcli");
@@ -239,12 +227,16 @@ _Noreturn void main(void) {
         for (uint32_t id = 1; id <= THREADS; id++)
             left += !threads[id].has_ended;
     }
+    record_under_nmis();
+    nmi_start(0);
     kymo_stop(KYMO_SAMPLE);
     kymo_stop(KYMO_TRACE);
     print_number(switches);
     print(" switches, ");
     print_number(interrupts);
     print(" interrupts, ");
+    print_number(nmis);
+    print(" nmis, ");
     print_number(samples);
     print(" samples\n");
     power_off();

@@ -39,12 +39,45 @@ const X86_32_FLAGS: [&str; 4] = [
     "-Wl,-m,elf_i386",
 ];
 
-/// Builds the library for a target; for one CPU, it asks nobody which one it is. Returns its path.
-pub(crate) fn build(triple: &str, one_cpu: bool) -> Result<PathBuf> {
+const X86_64_FLAGS: [&str; 3] = ["-m64", "-mno-red-zone", "-mgeneral-regs-only"];
+
+/// What a library is built for, besides the processor.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Form {
+    /// For one CPU: it asks nobody which one it is.
+    pub(crate) one_cpu: bool,
+    /// For NMIs that record.
+    pub(crate) nmi: bool,
+}
+
+impl Form {
+    pub(crate) const ONE_CPU: Form = Form {
+        one_cpu: true,
+        nmi: false,
+    };
+
+    /// The crate's features.
+    fn features(self) -> Vec<&'static str> {
+        let all = [(self.one_cpu, "one-cpu"), (self.nmi, "nmi")];
+        all.into_iter().filter(|of| of.0).map(|of| of.1).collect()
+    }
+}
+
+/// Builds the library for a target. Returns its path.
+pub(crate) fn build(triple: &str, form: Form) -> Result<PathBuf> {
     if !TARGETS.contains(&triple) {
         bail!(Usage(format!(
             "there is no library for {triple}. Its targets are {}.",
             TARGETS.join(", ")
+        )));
+    }
+    if form.nmi
+        && !["riscv64", "aarch64", "x86_64"]
+            .iter()
+            .any(|of| triple.starts_with(of))
+    {
+        bail!(Usage(format!(
+            "records nest on 64-bit processors only, and {triple} is none: leave --nmi out."
         )));
     }
     let toolchain = match setup::toolchain()? {
@@ -65,9 +98,8 @@ pub(crate) fn build(triple: &str, one_cpu: bool) -> Result<PathBuf> {
         .arg("--target-dir")
         .arg(&built)
         .current_dir(root());
-    if one_cpu {
-        command.args(["--features", "one-cpu"]);
-    }
+    let features = form.features();
+    command.args(["--features", &features.join(",")]);
     if triple == X86_32 {
         // Programs are loaded anywhere, which takes a table of addresses; kernels are not.
         command.env(
@@ -76,11 +108,7 @@ pub(crate) fn build(triple: &str, one_cpu: bool) -> Result<PathBuf> {
         );
     }
     run(&mut command)?;
-    let name = if one_cpu {
-        format!("{triple}-one-cpu")
-    } else {
-        triple.to_owned()
-    };
+    let name = [&[triple], &*features].concat().join("-");
     let out = target().join("clib").join(name);
     fs::create_dir_all(&out)?;
     let archive = out.join("libkymo.a");
@@ -123,7 +151,7 @@ pub(crate) fn links() -> Result<()> {
         (X86_32, "gcc", &X86_32_FLAGS),
     ];
     for (triple, compiler, flags) in kernels {
-        let archive = build(triple, false)?;
+        let archive = build(triple, Form::default())?;
         run(Command::new(compiler)
             .args(flags)
             .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"])
@@ -145,7 +173,7 @@ pub(crate) fn links() -> Result<()> {
     }
     for triple in TARGETS {
         if !kernels.iter().any(|(linked, ..)| *linked == triple) {
-            build(triple, false)?;
+            build(triple, Form::default())?;
         }
     }
     Ok(())
@@ -180,7 +208,7 @@ pub(crate) fn recorder() -> Result<PathBuf> {
 }
 
 fn tiny_of(name: &str, main: &str) -> Result<PathBuf> {
-    let archive = build(RISCV32, true)?;
+    let archive = build(RISCV32, Form::ONE_CPU)?;
     let image = target().join("clib").join(name);
     let mut gcc = gcc(&folder("tiny-c"));
     run(gcc
@@ -250,7 +278,7 @@ pub(crate) fn firmware(which: Firmware) -> Result<PathBuf> {
     if matches!(which, Firmware::Off) {
         fs::create_dir_all(target().join("clib"))?;
     } else {
-        gcc.arg(build(RISCV32, true)?);
+        gcc.arg(build(RISCV32, Form::ONE_CPU)?);
     }
     run(gcc.args(["-lgcc", "-o"]).arg(&image))?;
     Ok(image)
@@ -259,7 +287,7 @@ pub(crate) fn firmware(which: Firmware) -> Result<PathBuf> {
 /// Builds kernels/smp-c, a kernel in C for four harts of RV64 with programs in user mode. Returns
 /// its ELF image.
 pub(crate) fn smp() -> Result<PathBuf> {
-    let archive = build(RISCV64, false)?;
+    let archive = build(RISCV64, Form::default())?;
     let image = target().join("clib/smp-c");
     let mut gcc = riscv_gcc(&folder("smp-c"), ["-march=rv64imac_zicsr", "-mabi=lp64"]);
     gcc.args([
@@ -274,12 +302,28 @@ pub(crate) fn smp() -> Result<PathBuf> {
     Ok(image)
 }
 
-/// Builds kernels/x86-c, a kernel in C for 32-bit x86. Returns its ELF image.
+/// Builds kernels/x86-c, a kernel in C for x86, for 32 bits. Returns its ELF image.
 pub(crate) fn x86() -> Result<PathBuf> {
-    let archive = build(X86_32, true)?;
-    let image = target().join("clib/x86-c");
+    x86_of("i386", X86_32, Form::ONE_CPU, &X86_32_FLAGS)
+}
+
+/// The same for 64 bits, with NMIs that record.
+pub(crate) fn x86_64() -> Result<PathBuf> {
+    let form = Form {
+        one_cpu: true,
+        nmi: true,
+    };
+    x86_of("x86_64", "x86_64-unknown-none", form, &X86_64_FLAGS)
+}
+
+fn x86_of(processor: &str, triple: &str, form: Form, flags: &[&str]) -> Result<PathBuf> {
+    let archive = build(triple, form)?;
+    let image = target().join("clib").join(match processor {
+        "i386" => "x86-c",
+        _ => "x86-c-64",
+    });
     let mut gcc = Command::new("gcc");
-    gcc.args(X86_32_FLAGS)
+    gcc.args(flags)
         .args(["-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror"])
         .args([
             "-ffreestanding",
@@ -289,16 +333,15 @@ pub(crate) fn x86() -> Result<PathBuf> {
             "-no-pie",
         ])
         .args(["-fno-stack-protector", "-fno-omit-frame-pointer"])
-        .args([
-            "-ffunction-sections",
-            "-Wl,--build-id=none",
-            "-T",
-            "link.ld",
-        ])
+        .args(["-ffunction-sections", "-Wl,--build-id=none", "-T"])
+        .arg(format!("{processor}/link.ld"))
         .arg("-Wl,--gc-sections,--no-warn-rwx-segments")
+        .args(["-I", "."])
         .arg("-I")
         .arg(root().join("crates/kymo-c/include"))
-        .args(["start.s", "main.c", "../tiny-c/runtime.c"])
+        .arg(format!("{processor}/start.s"))
+        .arg(format!("{processor}/timer.c"))
+        .args(["main.c", "../tiny-c/runtime.c"])
         .current_dir(folder("x86-c"));
     run(gcc.arg(archive).arg("-o").arg(&image))?;
     Ok(image)

@@ -144,7 +144,7 @@ const IN_RUST: [Image<Build>; 20] = [
 ];
 
 /// Images of kernels in C, which are linked to the library.
-const IN_C: [Image<Link>; 14] = [
+const IN_C: &[Image<Link>] = &[
     ("KYMO_TINY_C", clib::tiny),
     ("KYMO_TINY_C_RECORDER", clib::recorder),
     ("KYMO_FIRMWARE_C", || clib::firmware(Firmware::Work)),
@@ -160,6 +160,7 @@ const IN_C: [Image<Link>; 14] = [
     }),
     ("KYMO_SMP_C", clib::smp),
     ("KYMO_X86_C", clib::x86),
+    ("KYMO_X86_C_64", clib::x86_64),
     ("KYMO_PORT_FREERTOS", port_kernels::freertos),
     ("KYMO_PORT_ZEPHYR", || port_kernels::zephyr(false)),
     ("KYMO_PORT_ZEPHYR_LATER", || port_kernels::zephyr(true)),
@@ -183,7 +184,10 @@ pub(crate) fn images_in_rust(toolchain: Toolchain) -> Result<Vec<Image<PathBuf>>
 
 /// Builds the images of kernels in C. Returns each with its name.
 pub(crate) fn images_in_c() -> Result<Vec<Image<PathBuf>>> {
-    let built = IN_C.into_iter().map(|(name, build)| Ok((name, build()?)));
+    let built = IN_C
+        .iter()
+        .copied()
+        .map(|(name, build)| Ok((name, build()?)));
     built.collect()
 }
 
@@ -200,7 +204,8 @@ pub(crate) fn image(toolchain: Toolchain, name: &str) -> Result<Option<PathBuf>>
     }
     let host = ON_HOST.into_iter().filter(|_| IS_X86_64);
     let found = IN_C
-        .into_iter()
+        .iter()
+        .copied()
         .chain(host)
         .find(|(known, _)| *known == name);
     found.map(|(_, build)| build()).transpose()

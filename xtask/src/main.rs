@@ -202,6 +202,9 @@ enum Command {
         /// For kernels with one CPU: smaller and faster
         #[arg(long)]
         one_cpu: bool,
+        /// For 64-bit kernels whose NMIs record
+        #[arg(long)]
+        nmi: bool,
     },
     /// Lint, build and test kymo-query, whose SQL engine takes minutes to compile
     #[command(after_help = "Example: cargo xtask sql")]
@@ -380,8 +383,15 @@ fn run(command: Command) -> Result<()> {
             minutes: Some(minutes),
         }) => fuzz::ctf(minutes.saturating_mul(60), true),
         Command::BigTrace { megabytes } => test::big_trace(megabytes),
-        Command::Clib { target, one_cpu } => {
-            println!("{}", clib::build(&target, one_cpu)?.display());
+        Command::Clib {
+            target,
+            one_cpu,
+            nmi,
+        } => {
+            println!(
+                "{}",
+                clib::build(&target, clib::Form { one_cpu, nmi })?.display()
+            );
             Ok(())
         }
         Command::Sql => sql::run(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use crate::clib::{build, gcc};
+use crate::clib::{Form, build, gcc};
 use crate::process::{packages, root, run, target};
 use crate::setup::RISCV32;
 
@@ -43,7 +43,7 @@ pub(crate) fn freertos() -> Result<PathBuf> {
         gcc.arg(riscv.join(file));
     }
     run(gcc
-        .arg(build(RISCV32, true)?)
+        .arg(build(RISCV32, Form::ONE_CPU)?)
         .args(["-lgcc", "-o"])
         .arg(&image))?;
     Ok(image)
@@ -62,7 +62,7 @@ pub(crate) fn zephyr(is_later: bool) -> Result<PathBuf> {
         .args(["start.s", "main.c", "kernel.c", "printk.c"])
         .args(["../kymo_zephyr.c", "../kymo_port.c"]);
     run(gcc
-        .arg(build(RISCV32, true)?)
+        .arg(build(RISCV32, Form::ONE_CPU)?)
         .args(["-lgcc", "-o"])
         .arg(&image))?;
     Ok(image)

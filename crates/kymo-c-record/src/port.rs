@@ -2,7 +2,11 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed, compiler_fence};
 
-use kymo::platform::{ByPointer, Call, Control, ControlPointer, Interrupts, Masked, Platform};
+#[cfg(feature = "nmi")]
+use kymo::platform::LocalCas;
+#[cfg(not(feature = "nmi"))]
+use kymo::platform::Masked;
+use kymo::platform::{ByPointer, Call, Control, ControlPointer, Interrupts, Platform};
 use kymo::ring::layout::CONTROL_OFFSET;
 use kymo::sample::{Places, SamplerOver};
 use kymo::vocabulary::Sampling;
@@ -131,10 +135,19 @@ unsafe impl ControlPointer for Port {
     }
 }
 
-// SAFETY: see `ControlPointer` above; `Masked` pins. The header asks that what a record calls
-// records nothing, and that no NMI does.
+#[cfg(all(feature = "nmi", not(target_pointer_width = "64")))]
+compile_error!("records nest on 64-bit processors only");
+
+// SAFETY: see `ControlPointer` above; whoever records has interrupts masked, or `record` masks them,
+// which pins. The header asks that what a record calls records nothing, and that no NMI does unless
+// the library was built for it.
 unsafe impl Platform for Port {
+    #[cfg(not(feature = "nmi"))]
     type Reserve = Masked<PortInterrupts>;
+    /// Interrupts are masked all the same around every record, which keeps the code on its CPU: only
+    /// NMIs nest.
+    #[cfg(feature = "nmi")]
+    type Reserve = LocalCas;
     type Local = ByPointer<Port>;
 
     #[inline(always)]

@@ -19,9 +19,33 @@ type Kymo = kymo::Tracer<Port>;
 #[inline(always)]
 fn masked<R>(record: impl FnOnce(u64) -> R) -> R {
     let saved = PortInterrupts::mask();
-    let recorded = record(Port::clock());
+    let time = if cfg!(feature = "nmi") {
+        0
+    } else {
+        Port::clock()
+    };
+    let recorded = record(time);
     PortInterrupts::restore(saved);
     recorded
+}
+
+/// Records an event with interrupts masked, at `time`. Where records nest, the ring reads the clock
+/// when it reserves the record's place: an NMI may have recorded since `time`.
+///
+/// # Safety
+/// Interrupts are masked, and `time` was read since.
+#[inline(always)]
+unsafe fn record_at(time: u64, id: u32, words: &[u32]) -> bool {
+    #[cfg(feature = "nmi")]
+    {
+        let _ = time;
+        Kymo::record_raw(id, words)
+    }
+    #[cfg(not(feature = "nmi"))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        Kymo::record_raw_at(time, id, words)
+    }
 }
 
 macro_rules! compact {
@@ -35,7 +59,7 @@ macro_rules! compact {
             // SAFETY: the caller's promise.
             unsafe {
                 core::hint::assert_unchecked(id < COMPACT_IDS);
-                Kymo::record_raw_at(time, id, &[$($word),*]);
+                record_at(time, id, &[$($word),*]);
             }
         }
 
@@ -66,7 +90,7 @@ compact! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kymo_record_words_masked(time: u64, id: u32, words: *const u32, len: u32) {
     // SAFETY: the caller's promise.
-    unsafe { Kymo::record_raw_at(time, id, slice(words, len)) };
+    unsafe { record_at(time, id, slice(words, len)) };
 }
 
 /// Records an event with these words.
@@ -86,7 +110,16 @@ pub unsafe extern "C" fn kymo_record_words(id: u32, words: *const u32, len: u32)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kymo_record_name(id: u32, words: *const u32, len: u32) -> bool {
     // SAFETY: the caller's promise; interrupts are masked.
-    masked(|time| unsafe { Kymo::record_raw_name_at(time, id, slice(words, len)) })
+    masked(|time| unsafe {
+        let words = slice(words, len);
+        #[cfg(feature = "nmi")]
+        {
+            let _ = time;
+            Kymo::record_raw_name(id, words)
+        }
+        #[cfg(not(feature = "nmi"))]
+        Kymo::record_raw_name_at(time, id, words)
+    })
 }
 
 /// The present name epoch, if a thing was not named in it; else 0, which is none. Its word is a

@@ -81,15 +81,17 @@ uint64_t kymo_port_frequency(void);
 uint32_t kymo_port_cpu(void);
 
 /* Masks the interrupts of this CPU; returns what kymo_port_unmask needs. Whatever may record an
- * event must be kept off this CPU until then: interrupts, and with them other threads. NMIs must
- * record nothing. Also a barrier for the compiler, as any function in another file is. */
+ * event must be kept off this CPU until then: interrupts, and with them other threads. NMIs record
+ * nothing, unless the library was built for it (--nmi). Also a barrier for the compiler, as any
+ * function in another file is. */
 uintptr_t kymo_port_mask(void);
 
 /* Puts back what kymo_port_mask found. */
 void kymo_port_unmask(uintptr_t saved);
 
 /* What the functions ..._masked read the clock with, for kernels that have a cheaper way than a
- * function: define it before this file is included. */
+ * function: define it before this file is included. A library that was built for NMIs (--nmi) reads
+ * the clock by itself: define it as 0 then. */
 #ifndef KYMO_CLOCK
 #define KYMO_CLOCK() kymo_port_clock()
 #endif
@@ -239,7 +241,8 @@ struct kymo_config {
     uint32_t flags;         /* of KYMO_ROLLING and KYMO_HOST_READS */
     uint32_t cpus;          /* CPUs that record; 0: those of KYMO_MEMORY */
     uint32_t packet_size;   /* bytes, a power of two, 256 to 131072; 0: 1024, with samples 2048 */
-    uint32_t packets;       /* of each CPU's events, 4 at least; 0: as many as fit */
+    uint32_t packets;       /* of each CPU's events, 4 at least; 0: as many as fit. Built for NMIs, the
+                             * library takes powers of two only, also of the next two kinds. */
     uint32_t names_packets; /* of each CPU's names, 4 at least; 0: 4 */
     uint32_t events_count;  /* ids in events */
     uint32_t own_count;     /* events in own */
@@ -459,7 +462,7 @@ struct kymo_perf_options {
  * of KYMO_SAMPLE, which is refused (KYMO_EINVAL) where the first mode's configuration has no
  * `sampler` or no `samples_packets`. Returns the number of channels, from 0 on; each is a file of
  * the trace. */
-#define kymo_start kymo_start_for_header_ba6d41ed /* A library for another one does not link. */
+#define kymo_start kymo_start_for_header_60e332e2 /* A library for another one does not link. */
 int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
 
 /* Starts what the word `kymo=` of a command line asks for, which `kymo record` writes there:

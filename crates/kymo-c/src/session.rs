@@ -489,6 +489,15 @@ pub(crate) unsafe fn start(
     started.map_err(Refusal::from)
 }
 
+/// As many packets as a ring can have, of so many: where records nest, a power of two.
+fn whole(packets: u32) -> u32 {
+    if cfg!(feature = "nmi") {
+        packets.checked_ilog2().map_or(0, |bits| 1 << bits)
+    } else {
+        packets
+    }
+}
+
 /// Starts with as many packets as fit. With the fewest, the refusal tells what the rest takes; or
 /// they fit, and then as many more do as there is room for.
 fn start_with_most(
@@ -499,12 +508,12 @@ fn start_with_most(
     let len = streams_place();
     let a_packet = (ring.packet_size as usize).saturating_mul(ring.cpus as usize);
     // More than can fit: the refusal says how much memory that would take.
-    let many = (len / a_packet.max(1)) as u32;
+    let many = whole((len / a_packet.max(1)) as u32);
     if many > packets {
         match ask(many) {
             Err(Refused::Memory(needed)) => {
                 let over = needed.saturating_sub(len).div_ceil(a_packet.max(1)) as u32;
-                packets = packets.max(many.saturating_sub(over));
+                packets = packets.max(whole(many.saturating_sub(over)));
             }
             other => return other,
         }

@@ -1090,7 +1090,7 @@ pub static COUNTING: &[Event] = &[
 ///
 /// # Safety
 /// As there.
-#[unsafe(export_name = "kymo_start_for_header_ba6d41ed")]
+#[unsafe(export_name = "kymo_start_for_header_60e332e2")]
 pub unsafe extern "C" fn start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.
     unsafe { kymo_start(mode, config) }

@@ -39,8 +39,6 @@ const X86_32_FLAGS: [&str; 4] = [
     "-Wl,-m,elf_i386",
 ];
 
-const X86_64_FLAGS: [&str; 3] = ["-m64", "-mno-red-zone", "-mgeneral-regs-only"];
-
 /// What a library is built for, besides the processor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Form {
@@ -302,47 +300,63 @@ pub(crate) fn smp() -> Result<PathBuf> {
     Ok(image)
 }
 
-/// Builds kernels/x86-c, a kernel in C for x86, for 32 bits. Returns its ELF image.
-pub(crate) fn x86() -> Result<PathBuf> {
-    x86_of("i386", X86_32, Form::ONE_CPU, &X86_32_FLAGS)
+/// Builds kernels/threads-c, a kernel in C for one processor, for 32-bit x86. Returns its ELF image.
+pub(crate) fn threads_i386() -> Result<PathBuf> {
+    let mut gcc = Command::new("gcc");
+    gcc.args(X86_32_FLAGS).arg("pc.c");
+    threads("i386", X86_32, Form::ONE_CPU, gcc)
 }
 
-/// The same for 64 bits, with NMIs that record.
-pub(crate) fn x86_64() -> Result<PathBuf> {
+/// The same for x86-64, with NMIs that record.
+pub(crate) fn threads_x86_64() -> Result<PathBuf> {
     let form = Form {
         one_cpu: true,
         nmi: true,
     };
-    x86_of("x86_64", "x86_64-unknown-none", form, &X86_64_FLAGS)
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-m64", "-mno-red-zone", "-mgeneral-regs-only", "pc.c"]);
+    threads("x86_64", "x86_64-unknown-none", form, gcc)
 }
 
-fn x86_of(processor: &str, triple: &str, form: Form, flags: &[&str]) -> Result<PathBuf> {
+/// The same for AArch64, by clang.
+pub(crate) fn threads_aarch64() -> Result<PathBuf> {
+    let clang = clang(
+        "aarch64-none-elf",
+        &["-mgeneral-regs-only", "-mstrict-align"],
+    )?;
+    threads(
+        "aarch64",
+        "aarch64-unknown-none-softfloat",
+        Form::ONE_CPU,
+        clang,
+    )
+}
+
+/// The compiler of kernels in C for ARM's processors.
+fn clang(target: &str, flags: &[&str]) -> Result<Command> {
+    setup::clang()?;
+    let mut clang = Command::new("clang");
+    clang.arg(format!("--target={target}")).args(flags);
+    clang.args(["-fuse-ld=lld", "-mno-omit-leaf-frame-pointer"]);
+    Ok(clang)
+}
+
+fn threads(processor: &str, triple: &str, form: Form, mut compiler: Command) -> Result<PathBuf> {
     let archive = build(triple, form)?;
-    let image = target().join("clib").join(match processor {
-        "i386" => "x86-c",
-        _ => "x86-c-64",
-    });
-    let mut gcc = Command::new("gcc");
-    gcc.args(flags)
+    let image = target().join(format!("clib/threads-c-{processor}"));
+    compiler
         .args(["-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror"])
-        .args([
-            "-ffreestanding",
-            "-nostdlib",
-            "-static",
-            "-fno-pie",
-            "-no-pie",
-        ])
+        .args(["-ffreestanding", "-nostdlib", "-static", "-fno-pie"])
         .args(["-fno-stack-protector", "-fno-omit-frame-pointer"])
-        .args(["-ffunction-sections", "-Wl,--build-id=none", "-T"])
+        .args(["-ffunction-sections", "-Wl,--build-id=none,-no-pie"])
+        .args(["-Wl,--gc-sections", "-T"])
         .arg(format!("{processor}/link.ld"))
-        .arg("-Wl,--gc-sections,--no-warn-rwx-segments")
-        .args(["-I", "."])
-        .arg("-I")
+        .args(["-I", ".", "-I", processor, "-I"])
         .arg(root().join("crates/kymo-c/include"))
         .arg(format!("{processor}/start.s"))
-        .arg(format!("{processor}/timer.c"))
+        .arg(format!("{processor}/machine.c"))
         .args(["main.c", "../tiny-c/runtime.c"])
-        .current_dir(folder("x86-c"));
-    run(gcc.arg(archive).arg("-o").arg(&image))?;
+        .current_dir(folder("threads-c"));
+    run(compiler.arg(archive).arg("-o").arg(&image))?;
     Ok(image)
 }

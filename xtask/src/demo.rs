@@ -28,8 +28,7 @@ pub(crate) enum Kernel {
     /// A kernel in C, on four harts of RV64
     SmpC,
     /// A kernel in C, for 32-bit x86
-    #[value(name = "x86-c")]
-    X86C,
+    ThreadsC,
 }
 
 /// QEMU's command for a kernel of 32-bit x86, up to its image: `kymo record` has no machine for it.
@@ -44,13 +43,13 @@ pub(crate) fn run(arch: Arch, kernel: Option<Kernel>, views: bool) -> Result<()>
     let toolchain = setup::run()?;
     let machine: &[&str] = match kernel {
         Some(Kernel::SmpC) => &["--cpus", "4"],
-        Some(Kernel::X86C) => &X86_32,
+        Some(Kernel::ThreadsC) => &X86_32,
         _ => &[],
     };
     let kernel = match (kernel, arch) {
         (Some(Kernel::FirmwareC), _) => clib::firmware(Firmware::Work)?,
         (Some(Kernel::SmpC), _) => clib::smp()?,
-        (Some(Kernel::X86C), _) => clib::x86()?,
+        (Some(Kernel::ThreadsC), _) => clib::threads_i386()?,
         (None, Arch::Riscv64) => kernel::hello(toolchain)?,
         (None, Arch::X86_64) => kernel::demo(X86_64, toolchain)?,
         (None, Arch::Aarch64) => kernel::demo(AARCH64, toolchain)?,

@@ -159,8 +159,9 @@ const IN_C: &[Image<Link>] = &[
         clib::firmware(Firmware::TraceSched)
     }),
     ("KYMO_SMP_C", clib::smp),
-    ("KYMO_X86_C", clib::x86),
-    ("KYMO_X86_C_64", clib::x86_64),
+    ("KYMO_THREADS_C_I386", clib::threads_i386),
+    ("KYMO_THREADS_C_X86_64", clib::threads_x86_64),
+    ("KYMO_THREADS_C_AARCH64", clib::threads_aarch64),
     ("KYMO_PORT_FREERTOS", port_kernels::freertos),
     ("KYMO_PORT_ZEPHYR", || port_kernels::zephyr(false)),
     ("KYMO_PORT_ZEPHYR_LATER", || port_kernels::zephyr(true)),

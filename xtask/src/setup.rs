@@ -130,6 +130,18 @@ const BABELTRACE2: [Package; 1] = [Package {
     sign: "babeltrace2",
 }];
 
+/// The compiler of kernels in C for AArch64, and its linker.
+const CLANG: [Package; 2] = [
+    Package {
+        name: "clang",
+        sign: "clang",
+    },
+    Package {
+        name: "lld",
+        sign: "ld.lld",
+    },
+];
+
 /// The package for Python's virtual environments, which Debian's `python3` lacks.
 const PYTHON: [Package; 1] = [Package {
     name: "python3-venv",
@@ -158,6 +170,11 @@ const BROWSERS: [&str; 3] = ["chromium", "google-chrome", "chromium-headless-she
 pub(crate) fn pprof_schema() -> Result<PathBuf> {
     install(&PPROF)?;
     Ok(PathBuf::from(PPROF_SCHEMA))
+}
+
+/// Installs clang.
+pub(crate) fn clang() -> Result<()> {
+    install(&CLANG)
 }
 
 /// The name of a browser, which is installed if there is none.

@@ -37,10 +37,10 @@ mod smp_c;
 mod stress;
 mod teaching;
 mod ten_steps;
+mod threads_c;
 mod via;
 mod warm_reset;
 mod x86_64;
-mod x86_c;
 
 /// What `trace!` in these tests records with.
 use hosted::Kymo;

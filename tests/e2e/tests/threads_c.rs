@@ -1,4 +1,4 @@
-//! kernels/x86-c, a kernel in C for x86 of 32 and 64 bits: what it counted itself is in its trace, and its
+//! kernels/threads-c, a kernel in C for several processors: what it counted itself is in its trace, and its
 //! samples show who called what.
 
 use std::collections::BTreeMap;
@@ -30,65 +30,58 @@ fn counted(trace: &Path) -> BTreeMap<String, u64> {
     counts
 }
 
+/// What a machine of these takes: QEMU, and its options.
+const I386: [&str; 3] = ["qemu-system-i386", "-M", "pc"];
+const X86_64: [&str; 3] = ["qemu-system-x86_64", "-M", "pc"];
+const AARCH64: [&str; 5] = [
+    "qemu-system-aarch64",
+    "-M",
+    "virt,gic-version=2",
+    "-cpu",
+    "cortex-a72",
+];
+
 /// Records the kernel, and compares what it has counted with the trace. Returns the trace, and the
 /// number of its events by name.
-fn compared(
-    folder: &str,
-    image: &str,
-    qemu: &str,
-    counted_by: &[(&str, &[&str])],
-) -> (PathBuf, BTreeMap<String, u64>) {
-    let (trace, image) = (scratch(folder).join("trace"), built(image));
+fn compared(image: &str, machine: &[&str]) -> (PathBuf, BTreeMap<String, u64>) {
+    let (trace, image) = (scratch(&image.to_lowercase()).join("trace"), built(image));
     let mut record = kymo(["record", "--timeout", patience(), "--out"]);
-    record.arg(&trace).args(["--", qemu, "-M", "pc"]);
-    record.args(["-m", "32M", "-display", "none", "-serial", "stdio"]);
+    record.arg(&trace).arg("--").args(machine);
+    record.args(["-m", "64M", "-display", "none", "-serial", "stdio"]);
     record.args(["-no-reboot", "-icount", "shift=0,sleep=off", "-kernel"]);
     let output = run(record.arg(&image), 0);
     let console = String::from_utf8(output.stdout).unwrap();
     let counts = counted(&trace);
-    for (event, whats) in counted_by {
-        let said: u64 = whats.iter().map(|what| said(&console, what)).sum();
-        assert_eq!(counts[*event], said, "{event}\n{console}");
+    let interrupts = said(&console, "interrupts") + said(&console, "nmis");
+    for (event, count) in [
+        ("sched_switch", said(&console, "switches")),
+        ("irq_handler_entry", interrupts),
+        ("irq_handler_exit", interrupts),
+        ("sample", said(&console, "samples")),
+    ] {
+        assert_eq!(counts[event], count, "{event}\n{console}");
     }
     assert!(counts["sched_switch"] > 200, "{counts:?}");
     assert_eq!(counts["thread_exit"], 3);
     run(&mut kymo(["check".as_ref(), trace.as_os_str()]), 0);
     babeltrace::compare(&trace);
+    shares_are_those_of_the_work(&trace);
     (trace, counts)
 }
 
+/// in C, on processors that have little in common but the kernel's source.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
-fn a_kernel_for_32_bits_of_x86_records_and_samples() {
-    let (trace, _) = compared(
-        "x86-c",
-        "KYMO_X86_C",
-        "qemu-system-i386",
-        &[
-            ("sched_switch", &["switches"]),
-            ("irq_handler_entry", &["interrupts"]),
-            ("irq_handler_exit", &["interrupts"]),
-            ("sample", &["samples"]),
-        ],
-    );
-    shares_are_those_of_the_work(&trace);
+fn every_processor_records_and_samples() {
+    compared("KYMO_THREADS_C_I386", &I386);
+    compared("KYMO_THREADS_C_AARCH64", &AARCH64);
 }
 
 /// V-06 in C: NMIs record, wherever they come, and what they interrupt loses nothing.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
-fn nmis_of_a_kernel_for_64_bits_record_while_a_record_is_made() {
-    let (trace, counts) = compared(
-        "x86-c-64",
-        "KYMO_X86_C_64",
-        "qemu-system-x86_64",
-        &[
-            ("sched_switch", &["switches"]),
-            ("irq_handler_entry", &["interrupts", "nmis"]),
-            ("irq_handler_exit", &["interrupts", "nmis"]),
-            ("sample", &["samples"]),
-        ],
-    );
+fn nmis_record_while_a_record_is_made() {
+    let (trace, counts) = compared("KYMO_THREADS_C_X86_64", &X86_64);
     // All that was recorded while NMIs came is there, in its order.
     let (mut steps, mut nmis) = (0, 0);
     for item in Trace::open(&trace).unwrap().events() {
@@ -106,7 +99,6 @@ fn nmis_of_a_kernel_for_64_bits_record_while_a_record_is_made() {
     }
     assert_eq!((steps, counts.get("kymo_clock_back")), (20_000, None));
     assert!(nmis > 50, "{nmis} NMIs while it recorded");
-    shares_are_those_of_the_work(&trace);
 }
 
 fn shares_are_those_of_the_work(trace: &Path) {

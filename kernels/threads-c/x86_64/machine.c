@@ -1,5 +1,5 @@
 /* The local APIC's timer interrupts; the interval timer makes NMIs, by the IOAPIC. */
-#include "machine.h"
+#include "../pc.h"
 
 void timer_entry(void);
 void nmi_entry(void);
@@ -24,7 +24,7 @@ static void set_gate(uint32_t vector, void (*code)(void)) {
                                   (uint32_t)(entry >> 32), 0};
 }
 
-void timer_start(uint32_t interrupts, uint32_t hertz) {
+void timer_start(uint32_t rate) {
     static KYMO_ALIGNED(8) struct {
         uint16_t padding[3], limit;
         const void *gates;
@@ -37,25 +37,25 @@ void timer_start(uint32_t interrupts, uint32_t hertz) {
     out8(0x21, 0xff); /* The old interrupt controllers are silent. */
     out8(0xa1, 0xff);
 
-    /* On, and from `interrupts` times a second by ticks of 1/16 of the bus's clock, which is measured
+    /* On, and `rate` times a second by ticks of 1/16 of the bus's clock, which is measured
      * by the time-stamp counter. */
     *local(0xf0) = 0x1ff;
     *local(0x3e0) = 3;
     *local(0x320) = 32u | 1u << 16;
     *local(0x380) = 0xffffffffu;
-    const uint64_t end = kymo_port_clock() + hertz / 100u;
+    const uint64_t end = kymo_port_clock() + kymo_port_frequency() / 100u;
     while (kymo_port_clock() < end)
         ;
     const uint32_t ticks = (0xffffffffu - *local(0x390)) * 100u;
     *local(0x320) = 32u | 1u << 17;
-    *local(0x380) = ticks / interrupts;
+    *local(0x380) = ticks / rate;
 }
 
 void timer_done(void) { *local(0xb0) = 0; }
 
 void nmi_start(uint32_t rate) {
     if (rate > 0) {
-        const uint32_t count = 1193182u / rate;
+        const uint32_t count = INTERVAL_HERTZ / rate;
         out8(0x43, 0x34);
         out8(0x40, (uint8_t)count);
         out8(0x40, (uint8_t)(count >> 8));

@@ -1,8 +1,6 @@
-/* A kernel in C for x86, one processor: threads that the timer switches. It records switches,
- * interrupts and samples, and prints at its end what it counted itself. What differs with 64 bits is
- * in the folders i386 and x86_64. */
-#include "kymo.h"
-
+/* A kernel in C for one processor: threads that the timer switches. It records switches, interrupts
+ * and samples, and prints at its end what it counted itself. Each processor has a folder, with what
+ * machine.h declares. */
 #include "machine.h"
 
 #define THREADS 3u
@@ -13,9 +11,9 @@
 #define STEPS 20000u
 
 #define STEP(FIELD) FIELD(u32, number)
-#define X86_EVENTS(EVENT, BARE) EVENT(21, step, STEP)
-KYMO_EVENTS(X86_EVENTS)
-KYMO_EVENT_TABLE(x86_events, X86_EVENTS)
+#define MY_EVENTS(EVENT, BARE) EVENT(21, step, STEP)
+KYMO_EVENTS(MY_EVENTS)
+KYMO_EVENT_TABLE(my_events, MY_EVENTS)
 
 struct thread {
     uintptr_t *sp; /* where switch_stacks left the registers */
@@ -24,19 +22,14 @@ struct thread {
     KYMO_ALIGNED(16) uintptr_t stack[STACK_WORDS];
 };
 
-void switch_stacks(uintptr_t **from, uintptr_t *to);
-void thread_begin(void);
-
 /* Thread 0 is idle, and runs on the stack of the boot. */
 static struct thread threads[THREADS + 1] = {{.name = "idle"}};
-static uint32_t running, switches, interrupts, nmis, samples, hertz;
+static uint32_t running, switches, interrupts, nmis, samples;
 static uint64_t next_sample;
-
-/* ---- The processor and the board ---- */
 
 static void print(const char *text) {
     for (; *text != '\0'; text++)
-        out8(0x3f8, (uint8_t)*text);
+        print_char(*text);
 }
 static void print_number(uint32_t number) {
     char digits[12];
@@ -49,48 +42,16 @@ static void print_number(uint32_t number) {
     print(&digits[at]);
 }
 
-_Noreturn static void power_off(void) {
-    __asm__ volatile("outw %0, %1" : : "a"((uint16_t)0x2000), "Nd"((uint16_t)0x604));
-    for (;;)
-        ;
-}
-
-/* Ticks of the time-stamp counter in 10 ms of the interval timer's second channel. */
-static uint32_t measure_hertz(void) {
-    out8(0x61, (uint8_t)((in8(0x61) & ~2u) | 1u));
-    out8(0x43, 0xb0);
-    out8(0x42, 11932 & 0xff);
-    out8(0x42, 11932 >> 8);
-    const uint64_t begin = kymo_port_clock();
-    while ((in8(0x61) & 0x20u) == 0)
-        ;
-    return (uint32_t)(kymo_port_clock() - begin) * 100u;
-}
-
 /* ---- What Kymo needs ---- */
 
 KYMO_MEMORY(1, KYMO_REGION_SIZE(1, 512, 2048) + 16 * 2048)
 KYMO_SAMPLER(sampler, 1)
 
-uint64_t kymo_port_clock(void) {
-    uint32_t low, high;
-    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
-    return (uint64_t)high << 32 | low;
-}
-uint64_t kymo_port_frequency(void) { return hertz; }
 uint32_t kymo_port_cpu(void) { return 0; }
-uintptr_t kymo_port_mask(void) {
-    uintptr_t saved;
-    __asm__ volatile("pushf\n\tpop %0\n\tcli" : "=r"(saved) : : "memory");
-    return saved;
-}
-void kymo_port_unmask(uintptr_t saved) {
-    __asm__ volatile("push %0\n\tpopf" : : "r"(saved) : "memory", "cc");
-}
-
 static void dump_state(void) {
     kymo_irq_name(TIMER, "timer", KYMO_TO_NUL);
-    kymo_irq_name(NMI, "NMI", KYMO_TO_NUL);
+    if (HAS_NMI)
+        kymo_irq_name(NMI, "NMI", KYMO_TO_NUL);
     for (uint32_t id = 1; id <= THREADS; id++)
         kymo_thread_name(id, threads[id].name, KYMO_TO_NUL);
 }
@@ -130,9 +91,8 @@ static uint32_t next_thread(void) {
     return 0;
 }
 
-void thread_exit(void);
 void thread_exit(void) {
-    __asm__ volatile("cli");
+    kymo_port_mask();
     threads[running].has_ended = true;
     kymo_thread_exit_masked(running, 0, KYMO_THREAD_STATE_RUNNABLE);
     switch_to(next_thread(), KYMO_THREAD_STATE_ENDED, KYMO_SWITCH_REASON_ENDED);
@@ -195,34 +155,33 @@ static void record_under_nmis(void) {
 }
 
 static void thread_create(uint32_t id, const char *name, void (*code)(void)) {
-    uintptr_t *sp = &threads[id].stack[STACK_WORDS - 8];
+    uintptr_t *sp = &threads[id].stack[STACK_WORDS - SAVED];
     sp[CODE] = (uintptr_t)code;
     sp[RETURN] = (uintptr_t)thread_begin;
     threads[id].sp = sp;
     threads[id].name = name;
 }
 
-_Noreturn void main(void);
 _Noreturn void main(void) {
-    hertz = measure_hertz();
+    machine_start();
     thread_create(1, "light", is_light);
     thread_create(2, "heavy", is_heavy);
     thread_create(3, "light too", is_light);
     static struct kymo_config config = {
         .flags = KYMO_HOST_READS, .samples_packets = 16, .dump_state = dump_state,
         .sampler = &sampler};
-    config.sample_period = hertz / 500u;
+    config.sample_period = kymo_port_frequency() / 500u;
     config.seed = kymo_port_clock();
-    KYMO_OWN(config, x86_events);
+    KYMO_OWN(config, my_events);
     if (kymo_start(KYMO_TRACE, &config) < 0 || kymo_start(KYMO_SAMPLE, &config) < 0) {
         print("kernel: recording does not start\n");
         power_off();
     }
-    timer_start(TICKS_A_SECOND, hertz);
+    timer_start(TICKS_A_SECOND);
     nmi_start(NMIS_A_SECOND);
     uint32_t left = THREADS;
     while (left > 0) {
-        __asm__ volatile("sti\n\thlt\n\tcli");
+        wait_for_interrupts();
         left = 0;
         for (uint32_t id = 1; id <= THREADS; id++)
             left += !threads[id].has_ended;

@@ -1,10 +1,9 @@
 /* The interval timer interrupts by the interrupt controllers. */
-#include "machine.h"
+#include "../pc.h"
 
 void timer_entry(void);
 
-void timer_start(uint32_t interrupts, uint32_t hertz) {
-    (void)hertz;
+void timer_start(uint32_t rate) {
     static struct {
         uint16_t low, selector, flags, high;
     } gates[33];
@@ -29,7 +28,7 @@ void timer_start(uint32_t interrupts, uint32_t hertz) {
             out8((uint16_t)(port + 1), words[chip][word]);
         out8((uint16_t)(port + 1), chip == 0 ? 0xfe : 0xff);
     }
-    const uint32_t count = 1193182u / interrupts;
+    const uint32_t count = INTERVAL_HERTZ / rate;
     out8(0x43, 0x34);
     out8(0x40, (uint8_t)count);
     out8(0x40, (uint8_t)(count >> 8));

@@ -4,9 +4,9 @@
 #define MACHINE_H
 #include "kymo.h"
 
-/* Numbers of interrupts in the trace, HAS_NMI, struct frame with `ip` and `fp`; and of a new thread's
- * stack, how many words switch_stacks takes off it (or a few more), and which of them are the code
- * and where that begins. */
+/* Numbers of interrupts in the trace; HAS_NMI; struct frame, which has `ip` and `fp`; KEEP_FRAME, for
+ * functions that call none. And of a new thread's stack: how many words are left free at its end,
+ * and which of them switch_stacks takes as the code and as the address to return to. */
 #include "processor.h"
 
 /* The clock has a frequency from then on. */

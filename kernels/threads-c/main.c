@@ -130,6 +130,7 @@ void nmi(const struct frame *frame) {
 /* ---- What it does ---- */
 
 __attribute__((noinline)) static void work(void) {
+    KEEP_FRAME();
     for (volatile uint32_t i = 0; i < 20000; i++)
         ;
 }

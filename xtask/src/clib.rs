@@ -332,6 +332,24 @@ pub(crate) fn threads_aarch64() -> Result<PathBuf> {
     )
 }
 
+/// The same for a Cortex-M4.
+pub(crate) fn threads_cortex_m4() -> Result<PathBuf> {
+    let clang = clang(
+        "thumbv7em-none-eabi",
+        &["-mcpu=cortex-m4", "-mfloat-abi=soft"],
+    )?;
+    threads("cortex-m", "thumbv7em-none-eabi", Form::ONE_CPU, clang)
+}
+
+/// The same for a Cortex-M0, which has no compare-and-swap.
+pub(crate) fn threads_cortex_m0() -> Result<PathBuf> {
+    let clang = clang(
+        "thumbv6m-none-eabi",
+        &["-mcpu=cortex-m0", "-mfloat-abi=soft"],
+    )?;
+    threads("cortex-m", "thumbv6m-none-eabi", Form::ONE_CPU, clang)
+}
+
 /// The compiler of kernels in C for ARM's processors.
 fn clang(target: &str, flags: &[&str]) -> Result<Command> {
     setup::clang()?;
@@ -343,7 +361,10 @@ fn clang(target: &str, flags: &[&str]) -> Result<Command> {
 
 fn threads(processor: &str, triple: &str, form: Form, mut compiler: Command) -> Result<PathBuf> {
     let archive = build(triple, form)?;
-    let image = target().join(format!("clib/threads-c-{processor}"));
+    let image = target().join(match triple {
+        "thumbv6m-none-eabi" => "clib/threads-c-cortex-m0".to_owned(),
+        _ => format!("clib/threads-c-{processor}"),
+    });
     compiler
         .args(["-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror"])
         .args(["-ffreestanding", "-nostdlib", "-static", "-fno-pie"])

@@ -3,3 +3,4 @@ enum { SAVED = 8, CODE = 1, RETURN = 4 };
 struct frame {
     uint32_t di, si, fp, sp, bx, dx, cx, ax, ip, cs, flags;
 };
+#define KEEP_FRAME()

@@ -3,3 +3,4 @@ enum { SAVED = 8, CODE = 3, RETURN = 6 };
 struct frame {
     uint64_t fp, r11, r10, r9, r8, di, si, dx, cx, ax, ip, cs, flags, sp, ss;
 };
+#define KEEP_FRAME()

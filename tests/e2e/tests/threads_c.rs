@@ -41,13 +41,15 @@ const AARCH64: [&str; 5] = [
     "cortex-a72",
 ];
 
+const CORTEX_M: [&str; 4] = ["qemu-system-arm", "-M", "mps2-an386", "-semihosting"];
+
 /// Records the kernel, and compares what it has counted with the trace. Returns the trace, and the
 /// number of its events by name.
 fn compared(image: &str, machine: &[&str]) -> (PathBuf, BTreeMap<String, u64>) {
     let (trace, image) = (scratch(&image.to_lowercase()).join("trace"), built(image));
     let mut record = kymo(["record", "--timeout", patience(), "--out"]);
     record.arg(&trace).arg("--").args(machine);
-    record.args(["-m", "64M", "-display", "none", "-serial", "stdio"]);
+    record.args(["-m", "16M", "-display", "none", "-serial", "stdio"]);
     record.args(["-no-reboot", "-icount", "shift=0,sleep=off", "-kernel"]);
     let output = run(record.arg(&image), 0);
     let console = String::from_utf8(output.stdout).unwrap();
@@ -75,6 +77,9 @@ fn compared(image: &str, machine: &[&str]) -> (PathBuf, BTreeMap<String, u64>) {
 fn every_processor_records_and_samples() {
     compared("KYMO_THREADS_C_I386", &I386);
     compared("KYMO_THREADS_C_AARCH64", &AARCH64);
+    compared("KYMO_THREADS_C_CORTEX_M4", &CORTEX_M);
+    // A Cortex-M4 executes it as well.
+    compared("KYMO_THREADS_C_CORTEX_M0", &CORTEX_M);
 }
 
 /// V-06 in C: NMIs record, wherever they come, and what they interrupt loses nothing.

@@ -163,8 +163,9 @@ fn has_pvh_entry(kernel: &Path) -> bool {
     found().is_some()
 }
 
-/// Base address of a machine's RAM, from QEMU's sources (`hw/riscv/virt.c`, `hw/arm/virt.c`; PC
-/// memory begins at 0).
+/// Base address of a machine's RAM, from QEMU's sources (`hw/riscv/virt.c`, `hw/arm/virt.c`,
+/// `hw/arm/mps2.c`; PC memory begins at 0). That of the MPS2 boards is their 16 MiB of PSRAM, not the
+/// smaller memory beside it.
 pub(crate) fn ram_base(architecture: &str, machine: Option<&str>) -> Option<u64> {
     match (architecture, machine) {
         // Without -M, QEMU for RISC-V uses `spike`, whose RAM begins at the same address.
@@ -172,6 +173,7 @@ pub(crate) fn ram_base(architecture: &str, machine: Option<&str>) -> Option<u64>
         ("arm" | "aarch64", Some(machine)) if machine == "virt" || machine.starts_with("virt-") => {
             Some(0x4000_0000)
         }
+        ("arm", Some("mps2-an385" | "mps2-an386" | "mps2-an511")) => Some(0x2100_0000),
         ("i386" | "x86_64", _) => Some(0),
         _ => None,
     }

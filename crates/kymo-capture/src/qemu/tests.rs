@@ -99,13 +99,14 @@ fn ram_begins_where_the_machine_puts_it() {
         ("qemu-system-riscv32 -M virt", 0x8000_0000),
         ("qemu-system-aarch64 -M virt,gic-version=3", 0x4000_0000),
         ("qemu-system-arm -M virt-7.2", 0x4000_0000),
+        ("qemu-system-arm -M mps2-an386 -m 16M", 0x2100_0000),
         ("qemu-system-x86_64", 0),
         ("qemu-system-x86_64 -M q35", 0),
     ] {
         assert_eq!(launch(command).unwrap().ram().base, base, "{command}");
     }
     assert!(matches!(
-        launch("qemu-system-arm -M mps2-an385"),
+        launch("qemu-system-arm -M lm3s6965evb"),
         Err(Error::Machine { .. })
     ));
     assert!(matches!(

@@ -44,6 +44,17 @@ pub enum Error {
     /// The query needs more memory than it may have, and could not spill to disk.
     #[error("the query needs more memory than it may have; give it more with --memory")]
     Memory,
+    /// A worker has gone while it ran a part of a query, or does not answer.
+    #[error("worker {worker} is lost ({why})")]
+    Lost {
+        /// Its address.
+        worker: String,
+        /// What the connection to it says.
+        why: String,
+    },
+    /// The workers cannot answer, or not in time.
+    #[error("{0}")]
+    Cluster(String),
     /// Somebody stopped the query.
     #[error("interrupted")]
     Interrupted,
@@ -106,6 +117,17 @@ impl Error {
 
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Error {
+        #[cfg(feature = "cluster")]
+        if let Some(error) = crate::cluster::error_of_worker(&error) {
+            return error;
+        }
+        Error::of_engine(&error)
+    }
+}
+
+impl Error {
+    /// The engine's error, wherever it came from.
+    pub(crate) fn of_engine(error: &DataFusionError) -> Error {
         let root = error.find_root();
         if let DataFusionError::External(of) = root
             && let Some(error) = of.downcast_ref::<kymo_images::Error>()

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, BooleanArray, Float64Array, Int64Array, StringArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::execution::FunctionRegistry;
 use datafusion::functions_aggregate::percentile_cont::percentile_cont_udaf;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
-use datafusion::prelude::SessionContext;
 
-/// Adds the functions to a session.
-pub(crate) fn add(to: &SessionContext) {
-    to.register_udf(ns());
-    to.register_udf(glob());
-    to.register_udf(overlap());
-    to.register_udf(p_value());
+/// Adds the functions to a session, or to what a worker runs a part of a query with.
+///
+/// # Errors
+/// Those of the registry; that of a session has none.
+pub(crate) fn add(to: &mut dyn FunctionRegistry) -> Result<()> {
+    for function in [ns(), glob(), overlap(), p_value()] {
+        to.register_udf(Arc::new(function))?;
+    }
     // Exact: what lies between two values is interpolated.
-    to.register_udaf(
-        (*percentile_cont_udaf())
-            .clone()
-            .with_aliases(["percentile"]),
-    );
+    let percentile = (*percentile_cont_udaf()).clone();
+    to.register_udaf(Arc::new(percentile.with_aliases(["percentile"])))?;
+    Ok(())
 }
 
 fn error(sentence: String) -> DataFusionError {

@@ -12,7 +12,8 @@
 //! row is made, and a range of times reads only its packets. Memory does not grow with the trace:
 //! what a query collects is limited, and spills to disk.
 //!
-//! A [`Store`] has the tables of many traces as Parquet files, and is asked in the same way.
+//! A [`Store`] has the tables of many traces as Parquet files, and is asked in the same way. With
+//! the feature `cluster`, a `Cluster` of `Worker`s on several machines answers.
 //!
 //! Times are nanoseconds from the clock's origin, `ns` as integers and `time` as timestamps. What
 //! the trace does not have is null.
@@ -36,6 +37,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+#[cfg(feature = "cluster")]
+mod cluster;
 mod column;
 mod counters;
 mod depth;
@@ -53,6 +56,8 @@ mod store;
 mod table;
 mod traces;
 
+#[cfg(feature = "cluster")]
+pub use cluster::{Cluster, Worker};
 pub use error::Error;
 pub use kymo_images::Symbols;
 pub use output::{Format, Output};

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod prompt;
+mod remote;
 
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,8 @@ const EXAMPLES: &str = "Examples:
   kymo query trace 'describe syscalls'
   kymo query --into fleet --host web-7 trace    adds the trace's tables to the store fleet
   kymo query fleet \"select host, max(duration_ns) from syscalls where build = '4.1' group by host\"
+  kymo query worker                             a worker, which prints its address
+  kymo query --cluster http://web-1:50050,http://web-2:50050 fleet @wake-latency
   kymo query --list";
 
 /// Asks traces in SQL, as they lie on disk.
@@ -41,7 +44,11 @@ const EXAMPLES: &str = "Examples:
 #[derive(Parser)]
 #[command(name = "kymo query", bin_name = "kymo query", version, after_help = EXAMPLES)]
 #[command(max_term_width = 100, verbatim_doc_comment)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(disable_help_subcommand = true)]
 struct Arguments {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// The trace directories, or a store, and behind them the query.
     #[arg(value_name = "TRACE|QUERY", required_unless_present = "list")]
     words: Vec<String>,
@@ -90,6 +97,14 @@ struct Arguments {
     replace: bool,
     #[command(flatten)]
     symbols: Symbols,
+    #[command(flatten)]
+    workers: remote::ClusterArguments,
+}
+
+/// What is no query.
+#[derive(clap::Subcommand)]
+enum Other {
+    Worker(remote::WorkerArguments),
 }
 
 const STORES: &str = "Stores";
@@ -303,6 +318,7 @@ fn run(
     if let Some(question) = &question {
         session.check(question, &parameters)?;
     }
+    let progress = remote::ask_workers(&mut session, &arguments.workers)?;
     session.stop_on_interrupt();
     let Some(sql) = sql else {
         prompt::run(&session)?;
@@ -315,7 +331,8 @@ fn run(
         Shape::Parquet => Format::Parquet,
     };
     let mut output = Output::new(format, arguments.out.as_deref())?;
-    with_progress(&|| source.items_read(), |is_over| {
+    let progress = || progress().or_else(|| source.items_read().map(events_read));
+    with_progress(&progress, |is_over| {
         session.ask(&sql, &parameters, &mut |answer| {
             if matches!(answer, Answer::Rows(_)) {
                 is_over.store(true, Relaxed);
@@ -345,7 +362,8 @@ fn add(arguments: &Arguments, into: &Path, limits: Limits) -> Result<(), Error> 
     }
     for path in &arguments.words {
         let traces = Traces::open([path])?.with_symbols(arguments.symbols.clone())?;
-        let added = with_progress(&|| Some(traces.items_read()), |_| {
+        let progress = || Some(events_read(traces.items_read()));
+        let added = with_progress(&progress, |_| {
             Store::add(into, &traces, &labels, &which, limits)
         });
         match added? {
@@ -357,10 +375,14 @@ fn add(arguments: &Arguments, into: &Path, limits: Limits) -> Result<(), Error> 
     Ok(())
 }
 
-/// Runs something long. From the third second on, a line on the terminal tells how much has been
-/// read, until it is over, as `run` may say before it returns.
+fn events_read(events: u64) -> String {
+    format!("{} million events read", events / 1_000_000)
+}
+
+/// Runs something long. From the third second on, a line on the terminal tells how far it is,
+/// until it is over, as `run` may say before it returns.
 fn with_progress<T>(
-    items_read: &(dyn Fn() -> Option<u64> + Sync),
+    progress: &(dyn Fn() -> Option<String> + Sync),
     run: impl FnOnce(&AtomicBool) -> T,
 ) -> T {
     const STEP: Duration = Duration::from_millis(20);
@@ -373,11 +395,8 @@ fn with_progress<T>(
                 let seconds = began.elapsed().as_secs();
                 if seconds >= 2 && !is_over.load(Relaxed) {
                     is_shown = true;
-                    match items_read() {
-                        Some(events) => {
-                            let events = events / 1_000_000;
-                            eprint!("\rkymo: {events} million events read in {seconds} s");
-                        }
+                    match progress() {
+                        Some(done) => eprint!("\rkymo: {done} in {seconds} s"),
                         None => eprint!("\rkymo: asked for {seconds} s"),
                     }
                 }
@@ -403,6 +422,9 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => error.exit(),
     };
+    if let Some(Other::Worker(worker)) = &arguments.other {
+        return remote::work(worker).unwrap_or_else(|error| failed(&error));
+    }
     if arguments.list {
         return match list() {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => ExitCode::from(4),

@@ -10,7 +10,7 @@ use datafusion::catalog::{
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc::Sender;
@@ -60,6 +60,11 @@ pub struct Session {
     stops_on_interrupt: bool,
     /// What is asked, if it is a store.
     store: Option<Store>,
+    /// The workers that are asked, if any are.
+    #[cfg(feature = "cluster")]
+    cluster: Option<Arc<crate::Cluster>>,
+    #[cfg(feature = "cluster")]
+    limits: Limits,
 }
 
 const CATALOG: &str = "kymo";
@@ -84,19 +89,13 @@ impl Session {
     }
 
     fn over(tables: Vec<Listed>, limits: Limits) -> Result<Session, Error> {
-        let failed = |error| Error::Engine(format!("cannot start threads: {error}"));
-        let threads = limits.threads.max(1);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads)
-            .thread_stack_size(STACK)
-            .build()
-            .map_err(failed)?;
+        let runtime = threads(limits)?;
         let here = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
+            .enable_all()
             .build()
-            .map_err(failed)?;
+            .map_err(no_threads)?;
         let mut config = SessionConfig::new()
-            .with_target_partitions(threads)
+            .with_target_partitions(limits.threads.max(1))
             .with_information_schema(true)
             .with_default_catalog_and_schema(CATALOG, SCHEMA)
             .with_create_default_catalog_and_schema(false);
@@ -104,13 +103,8 @@ impl Session {
             .options_mut()
             .optimizer
             .enable_round_robin_repartition = false;
-        let most = NonZeroUsize::MIN;
-        let pool = TrackConsumersPool::new(FairSpillPool::new(limits.memory), most);
-        let environment = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(pool))
-            .build_arc()?;
-        let context = SessionContext::new_with_config_rt(config, environment);
-        function::add(&context);
+        let mut context = SessionContext::new_with_config_rt(config, environment(limits)?);
+        function::add(&mut context)?;
 
         let (all, events) = (MemorySchemaProvider::new(), MemorySchemaProvider::new());
         for table in tables {
@@ -128,7 +122,25 @@ impl Session {
             runtime: Some(runtime),
             stops_on_interrupt: false,
             store: None,
+            #[cfg(feature = "cluster")]
+            cluster: None,
+            #[cfg(feature = "cluster")]
+            limits,
         })
+    }
+
+    /// Asks these workers from here on. They must see the files of the store at the same paths.
+    ///
+    /// # Errors
+    /// [`Error::Query`] unless this is a session of a store.
+    #[cfg(feature = "cluster")]
+    pub fn ask_workers(&mut self, cluster: Arc<crate::Cluster>) -> Result<(), Error> {
+        if self.store.is_none() {
+            let sentence = "workers are asked about a store; kymo query --into makes one";
+            return Err(Error::Query(sentence.to_owned()));
+        }
+        self.cluster = Some(cluster);
+        Ok(())
     }
 
     /// The names of all tables and columns, in order.
@@ -147,7 +159,8 @@ impl Session {
     pub(crate) fn texts(&self, sql: &str) -> Result<BTreeSet<String>, Error> {
         use datafusion::arrow::array::AsArray as _;
         let mut found = BTreeSet::new();
-        self.ask(sql, &[], &mut |answer| {
+        let context = self.context.clone();
+        self.run(context, sql, &[], std::future::pending(), &mut |answer| {
             if let Answer::Rows(batch) = answer
                 && let Some(column) = batch.columns().first()
                 && let Some(texts) = column.as_string_opt::<i32>()
@@ -212,27 +225,35 @@ impl Session {
             let sentence = format!("the query has {} bytes, and may have {LONGEST}", sql.len());
             return Err(Error::Query(sentence));
         }
+        #[cfg(feature = "cluster")]
+        if let Some(cluster) = &self.cluster {
+            return cluster.ask(self, sql, parameters, take);
+        }
+        let never = std::future::pending();
+        self.run(self.context.clone(), sql, parameters, never, take)
+    }
+
+    /// Asks a query of a context, until it has ended or `stop` says why it must.
+    pub(crate) fn run(
+        &self,
+        context: SessionContext,
+        sql: &str,
+        parameters: &[(String, String)],
+        stop: impl Future<Output = Error>,
+        take: &mut (dyn FnMut(Answer) -> Result<(), Error> + Send),
+    ) -> Result<(), Error> {
         let (to, mut answers) = tokio::sync::mpsc::channel(AHEAD);
-        let query = answer(
-            self.context.clone(),
-            sql.to_owned(),
-            parameters.to_vec(),
-            to,
-        );
+        let query = answer(context, sql.to_owned(), parameters.to_vec(), to);
         // On a thread with a large stack, and not on this one: an operator may compute for long
         // before it looks up, and an interrupt need not wait for that.
         let query = self.threads.spawn(query);
-        let interrupted = async {
-            match self.stops_on_interrupt {
-                true => drop(tokio::signal::ctrl_c().await),
-                false => std::future::pending().await,
-            }
-        };
-        let mut interrupted = std::pin::pin!(interrupted);
+        let mut interrupted = std::pin::pin!(self.interrupted());
+        let mut stop = std::pin::pin!(stop);
         let answered = self.here.block_on(async {
             loop {
                 let answer = tokio::select! {
                     () = &mut interrupted => return Err(Error::Interrupted),
+                    error = &mut stop => return Err(error),
                     answer = answers.recv() => answer,
                 };
                 match answer {
@@ -255,6 +276,73 @@ impl Session {
             Err(_) => Err(Error::Engine("the engine failed on this query".to_owned())),
         }
     }
+
+    /// Returns when somebody presses ^C, if that is to end a query.
+    async fn interrupted(&self) {
+        match self.stops_on_interrupt {
+            true => drop(tokio::signal::ctrl_c().await),
+            false => std::future::pending().await,
+        }
+    }
+
+    /// Runs something on the threads of the engine, until it has ended or `stop` says why it must.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn wait_for<T: Send + 'static>(
+        &self,
+        run: impl Future<Output = Result<T, Error>> + Send + 'static,
+        stop: impl Future<Output = Error>,
+    ) -> Result<T, Error> {
+        let run = self.threads.spawn(run);
+        self.here.block_on(async {
+            tokio::select! {
+                () = self.interrupted() => Err(Error::Interrupted),
+                error = stop => Err(error),
+                done = run => match done {
+                    Ok(done) => done,
+                    Err(error) => Err(Error::Engine(error.to_string())),
+                },
+            }
+        })
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(crate) fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// The thread that waits while a query runs, and computes nothing.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn waiting(&self) -> &Handle {
+        self.here.handle()
+    }
+
+    /// Memory that a query may use, in bytes.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn memory(&self) -> usize {
+        self.limits.memory
+    }
+}
+
+/// The threads of the engine.
+pub(crate) fn threads(limits: Limits) -> Result<Runtime, Error> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(limits.threads.max(1))
+        .thread_stack_size(STACK)
+        .enable_all()
+        .build()
+        .map_err(no_threads)
+}
+
+fn no_threads(error: std::io::Error) -> Error {
+    Error::Engine(format!("cannot start threads: {error}"))
+}
+
+/// What limits the memory of queries.
+pub(crate) fn environment(limits: Limits) -> Result<Arc<RuntimeEnv>, Error> {
+    let pool = FairSpillPool::new(limits.memory);
+    let pool = TrackConsumersPool::new(pool, NonZeroUsize::MIN);
+    let builder = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool));
+    Ok(builder.build_arc()?)
 }
 
 impl Drop for Session {

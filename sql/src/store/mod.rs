@@ -32,7 +32,7 @@ use manifest::Manifest;
 const MARK: &str = "kymo-store";
 const MANIFEST: &str = "manifest.json";
 /// The version of the layout and of the manifests.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// A store that is open for queries: its manifests were read.
 #[derive(Clone, Debug)]

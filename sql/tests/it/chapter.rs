@@ -44,13 +44,33 @@ fn copy(from: &Path, to: &Path, number: u8) {
     }
 }
 
+/// The commands before the section about workers, or in it and after it.
+fn script(is_about_workers: bool) -> String {
+    let chapter = fs::read_to_string(CHAPTER).unwrap();
+    let (before, behind) = chapter.split_once("## Several machines ask").unwrap();
+    let part = if is_about_workers { behind } else { before };
+    let blocks = part.split("```sh\n").skip(1);
+    blocks
+        .map(|block| block.split("```").next().unwrap())
+        .collect()
+}
+
+/// A folder `bin` with a command `kymo`, whose `query` is this one; gives the PATH with it.
+fn with_kymo(folder: &Path) -> String {
+    let bin = folder.join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let kymo = format!(
+        "#!/bin/sh\nshift\nexec {} \"$@\"\n",
+        env!("CARGO_BIN_EXE_kymo-query")
+    );
+    fs::write(bin.join("kymo"), kymo).unwrap();
+    fs::set_permissions(bin.join("kymo"), fs::Permissions::from_mode(0o755)).unwrap();
+    format!("{}:{}", bin.display(), std::env::var("PATH").unwrap())
+}
+
 #[test]
 fn its_commands_run_as_written() {
-    let chapter = fs::read_to_string(CHAPTER).unwrap();
-    let blocks = chapter.split("```sh\n").skip(1);
-    let script: String = blocks
-        .map(|block| block.split("```").next().unwrap())
-        .collect();
+    let script = script(false);
     let commands = script
         .lines()
         .filter(|line| line.starts_with("kymo "))
@@ -71,15 +91,7 @@ fn its_commands_run_as_written() {
             copy(made.finish(), &to, number);
         }
     }
-    let bin = folder.join("bin");
-    fs::create_dir_all(&bin).unwrap();
-    let kymo = format!(
-        "#!/bin/sh\nshift\nexec {} \"$@\"\n",
-        env!("CARGO_BIN_EXE_kymo-query")
-    );
-    fs::write(bin.join("kymo"), kymo).unwrap();
-    fs::set_permissions(bin.join("kymo"), fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let path = with_kymo(&folder);
     let mut shell = Command::new("sh");
     shell
         .args(["-euc", &script])
@@ -101,4 +113,47 @@ fn its_commands_run_as_written() {
     assert!(said.contains("within noise"), "{said}");
     assert!(folder.join("web-1.parquet").is_file());
     fs::remove_dir_all(&folder).unwrap();
+}
+
+/// With two free ports in place of those that the chapter names.
+#[cfg(feature = "cluster")]
+#[test]
+fn its_commands_about_workers_run_as_written() {
+    use crate::store::{Folder, add, labels};
+
+    let folder = Folder::new("chapter-workers");
+    let store = Folder(folder.0.join("fleet"));
+    let mut made = [
+        busy("chapter-workers-1", 1, 60),
+        busy("chapter-workers-2", 2, 60),
+    ];
+    for (made, host) in made.iter_mut().zip(["web-1", "web-2"]) {
+        add(&store, made.finish(), &labels(host, "4.1")).unwrap();
+    }
+    let free = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let [one, other] = free
+        .each_ref()
+        .map(|bound| bound.local_addr().unwrap().port().to_string());
+    drop(free);
+    let script = script(true);
+    assert_eq!(script.matches("kymo query worker").count(), 2, "{script}");
+    assert_eq!(script.matches("--cluster").count(), 2, "{script}");
+    let script = script.replace("50050", &one).replace("50051", &other);
+    let mut shell = Command::new("sh");
+    let script = script.replace("&\n", "& workers=\"$workers $!\"\n");
+    let script = format!("workers=; trap 'kill $workers' EXIT\n{script}");
+    shell
+        .args(["-euc", &script])
+        .current_dir(&folder.0)
+        .env("PATH", with_kymo(&folder.0));
+    let output = shell.output().unwrap();
+    let (said, failed): (String, String) = [output.stdout, output.stderr]
+        .map(|text| String::from_utf8(text).unwrap())
+        .into();
+    assert!(output.status.success(), "{said}{failed}");
+    assert!(
+        said.contains(&format!("a worker answers at http://127.0.0.1:{one}")),
+        "{said}"
+    );
+    assert!(said.contains("web-2"), "{said}");
 }

@@ -4,6 +4,8 @@
 
 mod brute;
 mod chapter;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod command;
 mod made;
 mod more;

@@ -13,22 +13,22 @@ use serde_json::Value;
 use crate::made::{Random, Three, asked, busy, rows, session};
 
 /// A folder of a test's own.
-struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub fn new(name: &str) -> Folder {
         let name = format!("kymo-sql-store-{name}-{}", std::process::id());
         let folder = Folder(std::env::temp_dir().join(name));
         let _ = fs::remove_dir_all(&folder.0);
         folder
     }
 
-    fn session(&self) -> Session {
+    pub fn session(&self) -> Session {
         Session::of_store(&Store::open(&self.0).unwrap(), Limits::default()).unwrap()
     }
 
     /// The files below it with this name, in order.
-    fn files(&self, name: &str) -> Vec<PathBuf> {
+    pub fn files(&self, name: &str) -> Vec<PathBuf> {
         fn look(folder: &Path, name: &str, found: &mut Vec<PathBuf>) {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
@@ -52,7 +52,7 @@ impl Drop for Folder {
     }
 }
 
-fn labels(host: &str, build: &str) -> Labels {
+pub fn labels(host: &str, build: &str) -> Labels {
     Labels {
         host: Some(host.to_owned()),
         build: Some(build.to_owned()),
@@ -75,7 +75,7 @@ fn add_which(
     Store::add(&store.0, &traces, labels, &which, Limits::default())
 }
 
-fn add(store: &Folder, trace: &Path, labels: &Labels) -> Result<Added, Error> {
+pub fn add(store: &Folder, trace: &Path, labels: &Labels) -> Result<Added, Error> {
     add_which(store, trace, labels, &[], false)
 }
 
@@ -98,7 +98,7 @@ fn comparable(rows: Vec<Value>, number: impl Fn(&str) -> usize) -> Vec<String> {
 }
 
 /// Three traces, one of them LTTng's, and a store with them on the hosts 0, 1 and 2.
-fn three(name: &str) -> (Folder, Three, [PathBuf; 3]) {
+pub fn three(name: &str) -> (Folder, Three, [PathBuf; 3]) {
     let (store, mut three) = (Folder::new(name), Three::new(name, 41, 300));
     three.lose();
     let paths = three.paths();

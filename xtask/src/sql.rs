@@ -18,8 +18,11 @@ use crate::{python, setup};
 pub(crate) fn test() -> Result<()> {
     check_compiler()?;
     inside(&["fmt", "--check"])?;
-    inside(&["test", "--locked"])
+    inside(&["test", "--locked", WITH_WORKERS])
 }
+
+/// All that is optional. One set of features, so that the engine is compiled once.
+const WITH_WORKERS: &str = "--features=cluster";
 
 /// Random queries that are asked here and of DuckDB.
 const QUERIES: &str = "1000";
@@ -55,15 +58,11 @@ pub(crate) fn python() -> Result<PathBuf> {
 /// All of it.
 pub(crate) fn run() -> Result<()> {
     check_compiler()?;
-    let clippy = [
-        "clippy",
-        "--locked",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ];
-    inside(&clippy)?;
+    let clippy = ["clippy", "--locked", "--all-targets"];
+    let strict = ["--", "-D", "warnings"];
+    for features in [&[][..], &[WITH_WORKERS]] {
+        inside(&[&clippy[..], features, &strict].concat())?;
+    }
     test()?;
     beside_duckdb()
 }
@@ -76,8 +75,8 @@ pub(crate) fn build(is_release: bool) -> Result<PathBuf> {
     check_compiler()?;
     let folder = target().join("sql");
     match is_release {
-        true => inside(&["build", "--locked", "--release"])?,
-        false => inside(&["build", "--locked"])?,
+        true => inside(&["build", "--locked", WITH_WORKERS, "--release"])?,
+        false => inside(&["build", "--locked", WITH_WORKERS])?,
     }
     let profile = if is_release { "release" } else { "debug" };
     Ok(folder.join(profile).join("kymo-query"))

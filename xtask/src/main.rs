@@ -270,7 +270,7 @@ enum Bench {
         #[arg(long)]
         short: bool,
     },
-    /// Measure `kymo query`, beside `kymo dump --count`, `kymo report` and DuckDB
+    /// Measure `kymo query`, beside `kymo dump --count`, `kymo report` and DuckDB, and its workers
     #[command(after_help = "Example: cargo xtask bench sql --events 1000000")]
     Sql {
         /// A small trace: compare no figure with its goal
@@ -279,6 +279,9 @@ enum Bench {
         /// Write a trace of about so many events [default: 10 million]
         #[arg(long)]
         events: Option<u64>,
+        /// Measure two workers beside one, and nothing else
+        #[arg(long)]
+        workers: bool,
     },
     /// Measure how soon `kymo view` shows a trace of 10^8 events, and what its index costs
     #[command(after_help = "Example: cargo xtask bench view --events 7000000")]
@@ -363,7 +366,11 @@ fn run(command: Command) -> Result<()> {
             (_, true) => samples::Form::Short,
             _ => samples::Form::Standard,
         }),
-        Command::Bench(Bench::Sql { short, events }) => bench::sql::measure(short, events),
+        Command::Bench(Bench::Sql {
+            short,
+            events,
+            workers,
+        }) => bench::sql::measure(short, events, workers),
         Command::Bench(Bench::View { short, events }) => view::measure(short, events),
         Command::Bench(Bench::Verbs {
             book,

@@ -1,4 +1,5 @@
-//! Measures `kymo query` on one trace, beside other verbs of `kymo` and beside DuckDB.
+//! Measures `kymo query` on one trace, beside other verbs of `kymo` and beside DuckDB, and two
+//! workers beside one.
 //!
 //! Everything is measured in one run, so that the ratios compare like with like: in every round
 //! each command runs once, and its least time counts. The query must count as many events as
@@ -7,6 +8,7 @@
 //! `cargo xtask bench sql` makes the trace and runs this program.
 
 mod command;
+mod workers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,6 +52,9 @@ struct Arguments {
     /// Compare no figure with its goal, because the trace is small
     #[arg(long)]
     short: bool,
+    /// Measure workers, and nothing else
+    #[arg(long)]
+    only_workers: bool,
 }
 
 /// A line of the table.
@@ -226,6 +231,14 @@ impl Arguments {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.only_workers {
+        arguments.add("store", &[])?;
+        let counted = arguments
+            .query_store("select count(*) from events")
+            .output()?;
+        let counted = counted.lines().nth(1).and_then(|rows| rows.parse().ok());
+        return workers::measure(arguments, counted.context("the store has no count")?);
+    }
     let (events, from, to) = arguments.part()?;
     println!(
         "{events} events, {} MB\n",
@@ -270,7 +283,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         times.store_whole,
         times.store_part
     );
-    Ok(())
+    workers::measure(arguments, events)
 }
 
 /// Bytes, and events of the trace.

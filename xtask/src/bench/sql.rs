@@ -17,14 +17,16 @@ const LARGE: u64 = 10_000_000;
 
 /// Writes a trace of about so many events, and measures. The short form compares no figure with its
 /// goal, and takes the builds of tests.
-pub(crate) fn measure(is_short: bool, events: Option<u64>) -> Result<()> {
+///
+/// `only_workers` measures two workers beside one, and builds nothing else.
+pub(crate) fn measure(is_short: bool, events: Option<u64>, only_workers: bool) -> Result<()> {
     let folder = target().join("bench-sql");
     let clear = || match folder.exists() {
         true => fs::remove_dir_all(&folder).context("the last trace cannot be removed"),
         false => Ok(()),
     };
     let query = sql::build(!is_short)?;
-    let kymo = match is_short {
+    let kymo = match is_short || only_workers {
         true => process::build("kymo")?,
         false => {
             let build = &[
@@ -39,7 +41,10 @@ pub(crate) fn measure(is_short: bool, events: Option<u64>) -> Result<()> {
             target().join("release/kymo")
         }
     };
-    let python = sql::python()?;
+    let python = match only_workers {
+        true => "python3".into(),
+        false => sql::python()?,
+    };
     clear()?;
     fs::create_dir_all(&folder)?;
     let trace = folder.join("trace");
@@ -55,6 +60,7 @@ pub(crate) fn measure(is_short: bool, events: Option<u64>) -> Result<()> {
         .arg(root().join("benches/sql/calls.py"));
     bench.arg("--trace").arg(trace).arg("--folder").arg(&folder);
     bench.args(is_short.then_some("--short"));
+    bench.args(only_workers.then_some("--only-workers"));
     run(&mut bench)?;
     clear()
 }

@@ -327,9 +327,12 @@ impl<P: Platform> Tracer<P> {
     pub fn add<C: Counted>(by: C::Step) {
         const { Self::check(&C::SCHEMA) };
         // SAFETY: one of the words that `check` has found to be this CPU's.
-        match C::NESTS {
-            true => unsafe { Self::add_word::<true>(C::SCHEMA.id, by.word()) },
-            false => unsafe { Self::add_word::<false>(C::SCHEMA.id, by.word()) },
+        unsafe {
+            if C::NESTS {
+                Self::add_word::<true>(C::SCHEMA.id, by.word());
+            } else {
+                Self::add_word::<false>(C::SCHEMA.id, by.word());
+            }
         }
     }
 
@@ -354,9 +357,12 @@ impl<P: Platform> Tracer<P> {
     pub fn observe<H: Observed>(value: u64) {
         const { Self::check(&H::SCHEMA) };
         // SAFETY: the words that `check` has found to be this CPU's.
-        match H::NESTS {
-            true => unsafe { Self::observe_word::<true>(H::SCHEMA.id, value) },
-            false => unsafe { Self::observe_word::<false>(H::SCHEMA.id, value) },
+        unsafe {
+            if H::NESTS {
+                Self::observe_word::<true>(H::SCHEMA.id, value);
+            } else {
+                Self::observe_word::<false>(H::SCHEMA.id, value);
+            }
         }
     }
 

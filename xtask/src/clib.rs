@@ -174,6 +174,17 @@ pub(crate) fn links() -> Result<()> {
             build(triple, Form::default())?;
         }
     }
+    for triple in [
+        "x86_64-unknown-none",
+        RISCV64,
+        "aarch64-unknown-none-softfloat",
+    ] {
+        let form = Form {
+            one_cpu: false,
+            nmi: true,
+        };
+        build(triple, form)?;
+    }
     Ok(())
 }
 
@@ -314,7 +325,8 @@ pub(crate) fn threads_x86_64() -> Result<PathBuf> {
         nmi: true,
     };
     let mut gcc = Command::new("gcc");
-    gcc.args(["-m64", "-mno-red-zone", "-mgeneral-regs-only", "pc.c"]);
+    gcc.args(["-m64", "-mno-red-zone", "-mgeneral-regs-only", "-DKYMO_NMI"]);
+    gcc.arg("pc.c");
     threads("x86_64", "x86_64-unknown-none", form, gcc)
 }
 

@@ -139,7 +139,7 @@ unsafe impl ControlPointer for Port {
 compile_error!("records nest on 64-bit processors only");
 
 // SAFETY: see `ControlPointer` above; whoever records has interrupts masked, or `record` masks them,
-// which pins. The header asks that what a record calls records nothing, and that no NMI does unless
+// which pins. (`kymo_tick` is called with interrupts masked; `kymo_stop` records when no event is on.) The header asks that what a record calls records nothing, and that no NMI does unless
 // the library was built for it.
 unsafe impl Platform for Port {
     #[cfg(not(feature = "nmi"))]

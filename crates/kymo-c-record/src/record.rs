@@ -3,7 +3,7 @@
 //!
 //! Those for compact ids (below 30) take up to four words in registers. `_masked` ones are for
 //! places where interrupts are masked already; their caller has read the clock, so that they call
-//! nothing, and need no stack.
+//! nothing, and need no stack; where records nest, they read the clock themselves.
 
 use kymo::NameEpoch;
 use kymo::counter::HISTOGRAM_WORDS;
@@ -143,21 +143,29 @@ unsafe fn slice<'a>(words: *const u32, len: u32) -> &'a [u32] {
     unsafe { core::slice::from_raw_parts(words, len as usize) }
 }
 
-/// Whether code that may be interrupted, and moved to another CPU, must mask to count: where adding
-/// to a word is atomic on one CPU only.
-const MASKS_TO_COUNT: bool = cfg!(target_arch = "x86_64");
+/// Whether interrupts are masked around an addition, although nothing that interrupts it takes away:
+/// `kymo_port_cpu` is called with interrupts masked, and the code stays on its CPU meanwhile.
+const MASKS_TO_COUNT: bool = cfg!(not(feature = "one-cpu"));
+
+/// Calls `count`, which NMIs may interrupt, with what keeps the code on its CPU.
+#[inline(always)]
+fn on_cpu(count: impl FnOnce()) {
+    if MASKS_TO_COUNT {
+        let saved = PortInterrupts::mask();
+        count();
+        PortInterrupts::restore(saved);
+    } else {
+        count();
+    }
+}
 
 /// Adds to a counter or a gauge of this CPU, modulo the word's size. Nothing is counted where the
 /// memory has no such word: `kymo_start` refuses the list then.
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_count(word: u32, by: usize) {
-    if MASKS_TO_COUNT {
-        let saved = PortInterrupts::mask();
-        kymo_count_masked(word, by);
-        PortInterrupts::restore(saved);
-    } else if word < kymo_memory_counters {
+    if word < kymo_memory_counters {
         // SAFETY: each CPU has that word.
-        unsafe { Kymo::add_word::<true>(word, by) };
+        on_cpu(|| unsafe { Kymo::add_word::<true>(word, by) });
     }
 }
 
@@ -173,13 +181,9 @@ pub extern "C" fn kymo_count_masked(word: u32, by: usize) {
 /// Counts a value in the histogram of this CPU that begins with this word.
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_observe(first: u32, value: u64) {
-    if MASKS_TO_COUNT {
-        let saved = PortInterrupts::mask();
-        kymo_observe_masked(first, value);
-        PortInterrupts::restore(saved);
-    } else if has_histogram(first) {
+    if has_histogram(first) {
         // SAFETY: each CPU has its words.
-        unsafe { Kymo::observe_word::<true>(first, value) };
+        on_cpu(|| unsafe { Kymo::observe_word::<true>(first, value) });
     }
 }
 

@@ -76,13 +76,13 @@ uint64_t kymo_port_clock(void);
 /* Ticks a second. kymo_start asks once, and refuses to start while it is 0. */
 uint64_t kymo_port_frequency(void);
 
-/* The number of this CPU, from 0. A library that was built for one CPU does not ask. Called with
- * interrupts masked. It records nothing. */
+/* The number of this CPU, from 0. A library that was built for one CPU does not ask; counters of the
+ * kernel's own do, where KYMO_CPU is not defined. Called with interrupts masked. It records nothing. */
 uint32_t kymo_port_cpu(void);
 
 /* Masks the interrupts of this CPU; returns what kymo_port_unmask needs. Whatever may record an
  * event must be kept off this CPU until then: interrupts, and with them other threads. NMIs record
- * nothing, unless the library was built for it (--nmi). Also a barrier for the compiler, as any
+ * nothing, unless the library was built for it (--nmi), and KYMO_NMI is defined. Also a barrier for the compiler, as any
  * function in another file is. */
 uintptr_t kymo_port_mask(void);
 
@@ -90,8 +90,12 @@ uintptr_t kymo_port_mask(void);
 void kymo_port_unmask(uintptr_t saved);
 
 /* What the functions ..._masked read the clock with, for kernels that have a cheaper way than a
- * function: define it before this file is included. A library that was built for NMIs (--nmi) reads
- * the clock by itself: define it as 0 then. */
+ * function: define it before this file is included. With KYMO_NMI, for a library that was built for
+ * NMIs (--nmi), they read none: the library does. */
+#ifdef KYMO_NMI
+#undef KYMO_CLOCK
+#define KYMO_CLOCK() ((uint64_t)0)
+#endif
 #ifndef KYMO_CLOCK
 #define KYMO_CLOCK() kymo_port_clock()
 #endif
@@ -124,7 +128,7 @@ extern const uint32_t kymo_memory_stride;
 
 #ifdef KYMO_OFF
 #define KYMO_MEMORY_(cpus, bytes, words) KYMO_ASSERT((cpus) > 0 && (bytes) > 0, "numbers")
-#define KYMO_MEMORY_COUNTS_
+#define KYMO_MEMORY_COUNTS_(bytes)
 #else
 #define KYMO_MEMORY_(cpus, bytes, words)                                          \
     KYMO_ASSERT((bytes) >= 8192 + KYMO_BLOCKS_, "the memory is too small for any session") \
@@ -133,19 +137,23 @@ extern const uint32_t kymo_memory_stride;
     const uint32_t kymo_memory_cpus = (cpus);                                     \
     const uint32_t kymo_memory_counters = (words);                                \
     const uint32_t kymo_memory_stride = (uint32_t)KYMO_STRIDE_(words);
-/* Without it, nothing links that counts. */
-#define KYMO_MEMORY_COUNTS_                                                       \
-    const uint32_t kymo_memory_stride_with_counters = (uint32_t)KYMO_STRIDE_((size_t)kymo_counter_words);
+/* Without this name of the memory, nothing links that counts by inlined code. */
+#if defined(__GNUC__)
+#define KYMO_MEMORY_COUNTS_(bytes)                                                \
+    extern uint8_t kymo_counted_memory[(bytes)] __attribute__((alias("kymo_memory")));
+#else
+#define KYMO_MEMORY_COUNTS_(bytes)
+#endif
 #endif
 #define KYMO_MEMORY(cpus, bytes) KYMO_MEMORY_(cpus, bytes, 0u)
 /* For a kernel with counters of its own (KYMO_COUNTERS), instead: it makes the memory larger by what
  * these take. */
 #define KYMO_MEMORY_COUNTING(cpus, bytes)                                         \
-    KYMO_MEMORY_(cpus,                                                            \
-                 (bytes) + (size_t)kymo_counter_bytes +                           \
-                     (size_t)(cpus) * (KYMO_STRIDE_((size_t)kymo_counter_words) - KYMO_STRIDE_(0u)), \
-                 (uint32_t)kymo_counter_words)                                    \
-    KYMO_MEMORY_COUNTS_
+    KYMO_MEMORY_(cpus, KYMO_WITH_COUNTERS_(cpus, bytes), (uint32_t)kymo_counter_words) \
+    KYMO_MEMORY_COUNTS_(KYMO_WITH_COUNTERS_(cpus, bytes))
+#define KYMO_WITH_COUNTERS_(cpus, bytes)                                          \
+    ((bytes) + (size_t)kymo_counter_bytes +                                       \
+     (size_t)(cpus) * (KYMO_STRIDE_((size_t)kymo_counter_words) - KYMO_STRIDE_(0u)))
 
 /* Bytes that are enough for this many CPUs, each with `packets` packets of `packet_size` bytes for
  * events and eight for names, all events of the vocabulary, and 4 KiB of declarations of the
@@ -209,8 +217,8 @@ struct kymo_config {
     uint32_t flags;         /* of KYMO_ROLLING and KYMO_HOST_READS */
     uint32_t cpus;          /* CPUs that record; 0: those of KYMO_MEMORY */
     uint32_t packet_size;   /* bytes, a power of two, 256 to 131072; 0: 1024, with samples 2048 */
-    uint32_t packets;       /* of each CPU's events, 4 at least; 0: as many as fit. Built for NMIs, the
-                             * library takes powers of two only, also of the next two kinds. */
+    uint32_t packets;       /* of each CPU's events, 4 at least; 0: as many as fit. With KYMO_NMI, these
+                             * numbers are powers of two: of events, names and samples. */
     uint32_t names_packets; /* of each CPU's names, 4 at least; 0: 4 */
     uint32_t events_count;  /* ids in events */
     uint32_t own_count;     /* events in own */
@@ -430,7 +438,11 @@ struct kymo_perf_options {
  * of KYMO_SAMPLE, which is refused (KYMO_EINVAL) where the first mode's configuration has no
  * `sampler` or no `samples_packets`. Returns the number of channels, from 0 on; each is a file of
  * the trace. */
-#define kymo_start kymo_start_for_header_@STAMP@ /* A library for another one does not link. */
+#ifndef KYMO_NMI /* A library for another header does not link, nor does one that is not for NMIs. */
+#define kymo_start kymo_start_for_header_@STAMP@
+#else
+#define kymo_start kymo_start_for_header_@STAMP@_nmi
+#endif
 int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
 
 /* Starts what the word `kymo=` of a command line asks for, which `kymo record` writes there:
@@ -495,7 +507,7 @@ uint64_t kymo_sample_period(void);
 uint64_t kymo_sample_next(void);
 
 /* Records what this CPU's counters have, if the configuration's `counters_period` has passed since
- * it did so last: call it in the timer's interrupt. */
+ * it did so last: call it in the timer's interrupt, with interrupts masked. */
 void kymo_tick(void);
 
 /* Sends the first frame of the session, behind kymo_start: `kymo record --serial`, `--rtt`,
@@ -709,11 +721,12 @@ void kymo_count_masked(uint32_t word, size_t by);
 void kymo_observe(uint32_t word, uint64_t value);
 void kymo_observe_masked(uint32_t word, uint64_t value);
 extern const uint8_t kymo_counters_library[];
-extern const uint32_t kymo_memory_stride_with_counters;
 
 #if defined(__GNUC__)
+extern uint8_t kymo_counted_memory[];
 typedef size_t __attribute__((may_alias)) kymo_own_word;
 #else
+#define kymo_counted_memory kymo_memory
 typedef size_t kymo_own_word;
 #endif
 
@@ -721,11 +734,11 @@ typedef size_t kymo_own_word;
 KYMO_INLINE void kymo_count_masked_(uint32_t word, size_t by) {
     const uint32_t cpu = KYMO_CPU();
     if (cpu == 0u || cpu < kymo_memory_cpus) {
-        volatile kymo_own_word *words = (volatile kymo_own_word *)(void *)&kymo_memory[
-            KYMO_BLOCKS_ + KYMO_STRIDE_(0u) + (size_t)cpu * kymo_memory_stride_with_counters];
+        volatile kymo_own_word *words = (volatile kymo_own_word *)(void *)&kymo_counted_memory[
+            KYMO_BLOCKS_ + KYMO_STRIDE_(0u) + (size_t)cpu * kymo_memory_stride];
         words[word] = words[word] + by;
     } else {
-        kymo_count_masked(word, by); /* which counts that it does not count */
+        kymo_count_masked(word, by); /* The memory has no words for this CPU: nothing is counted. */
     }
 }
 
@@ -999,32 +1012,38 @@ enum kymo_id {
 
 /* ---- Counters of the kernel's own ----
  *
- * Numbers of each CPU that cost a call and a few instructions, and are there whether a session runs
- * or not. Declared once, by a list of macros, in a header:
+ * Numbers of each CPU that cost a few instructions, and are there whether a session runs or not. Declared once, by a list of macros, in a header:
  *
  *     #define MY_COUNTERS(COUNTER, GAUGE, HISTOGRAM) \
  *         COUNTER(packets_sent, packets) GAUGE(buffers_used, buffers) HISTOGRAM(request_size, bytes)
  *     KYMO_COUNTERS(MY_COUNTERS)
  *
  * defines count_packets_sent(by), count_buffers_used(by), which also goes down, and
- * observe_request_size(value), each also with _masked, for places where interrupts are masked. In
- * one C file
+ * observe_request_size(value), each also with _masked, for places where interrupts are masked. What an
+ * NMI counts is counted everywhere without _masked. In one C file
  *
  *     KYMO_MEMORY_COUNTING(cpus, bytes)
  *     KYMO_COUNTER_TABLE(my_counters, MY_COUNTERS)
  *
  * define the memory and the table that the configuration's `counters` leads to. A kernel has one
- * list. Names and units have letters, digits and _, up to 64. A counter or a gauge takes a word of
+ * list, of one counter at least. Names and units have letters, digits and _, up to 64. A counter or a gauge takes a word of
  * each CPU, a histogram @HISTOGRAM_WORDS@: bucket 0 counts the zeros, bucket n the values of n bits, and the last
  * word is the sum. There are 4096 words at most. Words wrap around. */
 
 #ifndef KYMO_OFF
 
-#define KYMO_COUNT_FUNCTIONS_(name, type)                                         \
-    KYMO_INLINE void count_##name(type by) {                                      \
+#define KYMO_COUNTER_FUNCTIONS_(name, unit)                                      \
+    KYMO_INLINE void count_##name(size_t by) {                                    \
         kymo_count((uint32_t)kymo_word_##name, (size_t)by);                       \
     }                                                                             \
-    KYMO_INLINE void count_##name##_masked(type by) {                             \
+    KYMO_INLINE void count_##name##_masked(size_t by) {                           \
+        kymo_count_masked_((uint32_t)kymo_word_##name, (size_t)by);               \
+    }
+#define KYMO_GAUGE_FUNCTIONS_(name, unit)                                      \
+    KYMO_INLINE void count_##name(long by) {                                    \
+        kymo_count((uint32_t)kymo_word_##name, (size_t)by);                       \
+    }                                                                             \
+    KYMO_INLINE void count_##name##_masked(long by) {                           \
         kymo_count_masked_((uint32_t)kymo_word_##name, (size_t)by);               \
     }
 #define KYMO_OBSERVE_FUNCTIONS_(name, unit)                                       \
@@ -1048,9 +1067,12 @@ enum kymo_id {
 
 #else
 
-#define KYMO_COUNT_FUNCTIONS_(name, type)                                         \
-    KYMO_INLINE void count_##name(type by) { (void)by; }                          \
-    KYMO_INLINE void count_##name##_masked(type by) { (void)by; }
+#define KYMO_COUNTER_FUNCTIONS_(name, unit)                                      \
+    KYMO_INLINE void count_##name(size_t by) { (void)by; }                        \
+    KYMO_INLINE void count_##name##_masked(size_t by) { (void)by; }
+#define KYMO_GAUGE_FUNCTIONS_(name, unit)                                      \
+    KYMO_INLINE void count_##name(long by) { (void)by; }                        \
+    KYMO_INLINE void count_##name##_masked(long by) { (void)by; }
 #define KYMO_OBSERVE_FUNCTIONS_(name, unit)                                       \
     KYMO_INLINE void observe_##name(uint64_t value) { (void)value; }              \
     KYMO_INLINE void observe_##name##_masked(uint64_t value) { (void)value; }
@@ -1058,9 +1080,6 @@ enum kymo_id {
 #define KYMO_COUNTER_TABLE(table, LIST) static const struct kymo_counters table = {0, 0, 0, 0};
 
 #endif
-
-#define KYMO_COUNTER_FUNCTIONS_(name, unit) KYMO_COUNT_FUNCTIONS_(name, size_t)
-#define KYMO_GAUGE_FUNCTIONS_(name, unit) KYMO_COUNT_FUNCTIONS_(name, long)
 
 #define KYMO_WORD_(name, unit) kymo_word_##name,
 #define KYMO_WORDS_(name, unit)                                                   \

@@ -1090,7 +1090,14 @@ pub static COUNTING: &[Event] = &[
 ///
 /// # Safety
 /// As there.
-#[unsafe(export_name = "kymo_start_for_header_60e332e2")]
+#[cfg_attr(
+    not(feature = "nmi"),
+    unsafe(export_name = "kymo_start_for_header_a7f61e29")
+)]
+#[cfg_attr(
+    feature = "nmi",
+    unsafe(export_name = "kymo_start_for_header_a7f61e29_nmi")
+)]
 pub unsafe extern "C" fn start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.
     unsafe { kymo_start(mode, config) }

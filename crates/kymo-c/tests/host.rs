@@ -61,15 +61,24 @@ fn run(command: &mut Command) -> Output {
 /// The library for this machine.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("library");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo
-            .args(["build", "--quiet", "--manifest-path"])
-            .arg(here("Cargo.toml"));
-        run(cargo.arg("--target-dir").arg(&target));
-        target.join("debug/libkymo_c.a")
-    })
+    LIBRARY.get_or_init(|| library_in("library", &[]))
+}
+
+/// The library for kernels whose NMIs record.
+fn library_for_nmis() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| library_in("library-nmi", &["--features", "nmi"]))
+}
+
+fn library_in(folder: &str, features: &[&str]) -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args(["build", "--quiet", "--manifest-path"])
+        .arg(here("Cargo.toml"))
+        .args(features);
+    run(cargo.arg("--target-dir").arg(&target));
+    target.join("debug/libkymo_c.a")
 }
 
 /// Compiles and runs tests/c/record.c in a language. Returns its trace.
@@ -79,6 +88,16 @@ fn recorded(name: &str, language: &[&str]) -> PathBuf {
 
 /// Compiles and runs a program of tests/c that writes a trace.
 fn recorded_by(program: &str, name: &str, language: &[&str]) -> PathBuf {
+    recorded_with(library(), &[], program, name, language)
+}
+
+fn recorded_with(
+    library: &Path,
+    flags: &[&str],
+    program: &str,
+    name: &str,
+    language: &[&str],
+) -> PathBuf {
     let file = here(&format!("tests/c/{program}.c"));
     let folder = scratch(name);
     let trace = folder.join("trace");
@@ -86,11 +105,11 @@ fn recorded_by(program: &str, name: &str, language: &[&str]) -> PathBuf {
     fs::write(folder.join("calls.h"), generator::calls().0).unwrap();
     let program = folder.join("record");
     let mut compile = compiler(language, &["-Wno-missing-field-initializers"]);
-    compile.arg("-I").arg(&folder).arg(file);
+    compile.arg("-I").arg(&folder).args(flags).arg(file);
     // The library is no C++.
     compile
         .args(["-x", "none"])
-        .arg(library())
+        .arg(library)
         .args(["-lpthread", "-ldl", "-lm", "-o"]);
     run(compile.arg(&program));
     run(Command::new(&program).arg(&trace));
@@ -242,6 +261,14 @@ fn what_c_records_is_in_the_trace() {
     has_everything(&recorded("c", &C));
 }
 
+/// V-06 in C: the same where records nest.
+#[test]
+fn what_c_records_with_nmis_is_in_the_trace() {
+    let flags = ["-DKYMO_NMI"];
+    let trace = recorded_with(library_for_nmis(), &flags, "record", "c_nmi", &C);
+    has_everything(&trace);
+}
+
 #[test]
 fn what_cpp_records_is_in_the_trace() {
     has_everything(&recorded("c++", &CPP));
@@ -319,6 +346,12 @@ fn what_c_counts_is_in_the_trace() {
         let sizes = |cpu: u32, rest: &str| {
             format!("events_0 kymo_histogram cpu={cpu} counter=request_size {rest}")
         };
+        let none = |cpu: u32| {
+            format!(
+                "events_0 kymo_histogram cpu={cpu} counter=reply_size sum=0 first=0 \
+                 _buckets_cut=0 buckets=[]"
+            )
+        };
         let of_0 = |packets: u32| {
             let sum = "sum=1099511629276";
             [
@@ -329,6 +362,7 @@ fn what_c_counts_is_in_the_trace() {
                 ),
                 sizes(0, &format!("{sum} first=41 _buckets_cut=0 buckets=[1]")),
                 "events_0 kymo_gauge cpu=0 counter=buffers_used value=5".to_owned(),
+                none(0),
             ]
         };
         let of_1 = [
@@ -339,6 +373,7 @@ fn what_c_counts_is_in_the_trace() {
             ),
             sizes(1, "sum=1 first=1 _buckets_cut=0 buckets=[1]"),
             "events_0 kymo_gauge cpu=1 counter=buffers_used value=-2".to_owned(),
+            none(1),
         ];
         assert_eq!(lines, [&of_0(6)[..], &of_0(16), &of_1].concat());
         let declared: Vec<String> = trace
@@ -354,6 +389,7 @@ fn what_c_counts_is_in_the_trace() {
                 "kymo_counter_0: packets_sent: counter of 64 bits, packets:",
                 "kymo_counter_1: request_size: histogram of 64 bits, bytes:",
                 "kymo_counter_67: buffers_used: gauge of 64 bits, buffers:",
+                "kymo_counter_68: reply_size: histogram of 64 bits, bytes:",
             ]
         );
     }
@@ -593,6 +629,36 @@ fn a_header_of_another_version_does_not_link() {
     assert_eq!(link("same", &header), (true, String::new()));
     let (linked, text) = link("other", &header.replace(&name, &other));
     assert!(!linked && text.contains(&other), "{text}");
+    let nmi = format!("#define KYMO_NMI\n{header}");
+    let (linked, text) = link("nmi", &nmi);
+    assert!(!linked && text.contains("_nmi"), "{text}");
+}
+
+/// What counts by inlined code does not link where the memory has no words for it.
+#[test]
+fn counters_do_not_link_without_their_memory() {
+    let folder = scratch("uncounted");
+    let link = |memory: &str, count: &str| {
+        let file = folder.join("uncounted.c");
+        let source = format!(
+            "#define KYMO_CPU() 0\n#include \"one_cpu.h\"\n\
+             #define LIST(COUNTER, GAUGE, HISTOGRAM) COUNTER(one, things)\nKYMO_COUNTERS(LIST)\n\
+             {memory}(1, 65536)\nint main(void) {{ {count}(1); return 0; }}\n"
+        );
+        fs::write(&file, source).unwrap();
+        let mut link = compiler(&C, &["-O2"]);
+        link.arg(&file).args(["-x", "none"]).arg(library());
+        link.args(["-lpthread", "-ldl", "-lm", "-o"]);
+        let output = link.arg(folder.join("uncounted")).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        (output.status.success(), text)
+    };
+    assert_eq!(
+        link("KYMO_MEMORY_COUNTING", "count_one_masked"),
+        (true, String::new())
+    );
+    let (linked, text) = link("KYMO_MEMORY", "count_one_masked");
+    assert!(!linked && text.contains("kymo_counted_memory"), "{text}");
 }
 
 /// The names that an object refers to.

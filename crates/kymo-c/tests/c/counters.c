@@ -6,11 +6,10 @@
 #define MY_COUNTERS(COUNTER, GAUGE, HISTOGRAM)                                    \
     COUNTER(packets_sent, packets)                                                \
     HISTOGRAM(request_size, bytes)                                                \
-    GAUGE(buffers_used, buffers)
+    GAUGE(buffers_used, buffers)                                                  \
+    HISTOGRAM(reply_size, bytes)
 KYMO_COUNTERS(MY_COUNTERS)
 
-/* What the events of the vocabulary take is not needed: so the declarations must have their own
- * room. */
 KYMO_MEMORY_COUNTING(2, KYMO_REGION_SIZE(2, 16, 1024))
 KYMO_COUNTER_TABLE(my_counters, MY_COUNTERS)
 
@@ -68,28 +67,47 @@ static int wrong_lists(void) {
     CHECK(refuses(wrong, KYMO_EINVAL) == 0);
 
     /* More words than the memory has. */
-    struct kymo_own_counter two[3];
-    memcpy(two, list, sizeof list);
-    two[2] = two[1];
-    two[2].name = "more";
-    two[2].word = 67;
-    wrong.list = two;
-    wrong.count = 3;
-    wrong.words = 133;
+    struct kymo_own_counter more[4];
+    memcpy(more, list, sizeof list);
+    more[2] = more[3] = more[1];
+    more[2].name = "more";
+    more[2].word = 67;
+    more[3].name = "most";
+    more[3].word = 133;
+    wrong.list = more;
+    wrong.count = 4;
+    wrong.words = 199;
     CHECK(refuses(wrong, KYMO_EINVAL) == 0);
+    return 0;
+}
+
+/* The macro makes room for what the declarations take, and not much more. */
+static int declarations_have_room(void) {
+    struct kymo_config config;
+    size_t with, without;
+    memset(&config, 0, sizeof config);
+    config.synchronize = synchronize;
+    config.packets = 1u << 20;
+    CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_ENOMEM);
+    without = kymo_memory_needed();
+    config.counters = &my_counters;
+    CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_ENOMEM);
+    with = kymo_memory_needed();
+    CHECK(with - without <= (size_t)kymo_counter_bytes + 64);
+    CHECK(with - without > (size_t)kymo_counter_bytes / 2);
     return 0;
 }
 
 int main(int argc, char **argv) {
     struct kymo_config config;
     int32_t channels;
-    CHECK(argc == 2 && wrong_lists() == 0);
+    CHECK(argc == 2 && wrong_lists() == 0 && declarations_have_room() == 0);
 
     /* Before any session, and beyond the memory. */
     count_packets_sent(1);
-    kymo_count(68, 1);
+    kymo_count(134, 1);
     kymo_count(UINT32_MAX, 1);
-    kymo_observe(3, 1);
+    kymo_observe(69, 1);
     kymo_observe(UINT32_MAX, 1);
     CHECK(masks == 0);
 

@@ -118,9 +118,13 @@ int main(int argc, char **argv) {
     config.packet_size = 1000;
     CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EINVAL);
     config.packet_size = 0;
+#ifdef KYMO_NMI
     config.packets = 100000;
+    CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EINVAL);
+#endif
+    config.packets = 131072;
     CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_ENOMEM);
-    CHECK(kymo_memory_needed() > 2 * 100000 * 1024u && kymo_memory_needed() < 210000 * 1024u);
+    CHECK(kymo_memory_needed() > 2 * 131072 * 1024u && kymo_memory_needed() < 275000 * 1024u);
 
     /* The macro's size is enough for what it says, and all of the memory is used without it. */
     config.packets = 32;

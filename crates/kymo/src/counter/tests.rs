@@ -543,8 +543,10 @@ fn the_metadata_names_the_counters() {
     );
     for line in [
         declared.as_str(),
-        "\tenum : uint32_t { \"woken\" = 0, \"irqs\" = 3 } _counter;\n",
-        "\tenum : uint32_t { \"ready\" = 1 } _counter;\n",
+        "typealias enum : uint32_t { \"woken\" = 0, \"irqs\" = 3 } := counter_number_t;\n",
+        "\tcounter_number_t _counter;\n",
+        "typealias enum : uint32_t { \"ready\" = 1 } := gauge_number_t;\n",
+        "\tgauge_number_t _counter;\n",
     ] {
         assert!(metadata.contains(line), "{metadata}");
     }

@@ -311,7 +311,8 @@ pub(crate) fn smp() -> Result<PathBuf> {
     Ok(image)
 }
 
-/// Builds kernels/threads-c, a kernel in C for one processor, for 32-bit x86. Returns its ELF image.
+/// Builds kernels/threads-c, a kernel in C for one processor, for 32-bit x86. Returns its ELF
+/// image.
 pub(crate) fn threads_i386() -> Result<PathBuf> {
     let mut gcc = Command::new("gcc");
     gcc.args(X86_32_FLAGS).arg("pc.c");

@@ -138,14 +138,15 @@ unsafe impl ControlPointer for Port {
 #[cfg(all(feature = "nmi", not(target_pointer_width = "64")))]
 compile_error!("records nest on 64-bit processors only");
 
-// SAFETY: see `ControlPointer` above; whoever records has interrupts masked, or `record` masks them,
-// which pins. (`kymo_tick` is called with interrupts masked; `kymo_stop` records when no event is on.) The header asks that what a record calls records nothing, and that no NMI does unless
-// the library was built for it.
+// SAFETY: see `ControlPointer` above. Whoever records has interrupts masked, or `record` masks them,
+// which pins. `kymo_tick` is called with interrupts masked, and `kymo_stop` records when no event is
+// on. The header asks that what a record calls records nothing, and that no NMI does unless the
+// library was built for it.
 unsafe impl Platform for Port {
     #[cfg(not(feature = "nmi"))]
     type Reserve = Masked<PortInterrupts>;
-    /// Interrupts are masked all the same around every record, which keeps the code on its CPU: only
-    /// NMIs nest.
+    /// Interrupts are masked around every record, too, which keeps the code on its CPU: only NMIs
+    /// nest.
     #[cfg(feature = "nmi")]
     type Reserve = LocalCas;
     type Local = ByPointer<Port>;

@@ -143,8 +143,9 @@ unsafe fn slice<'a>(words: *const u32, len: u32) -> &'a [u32] {
     unsafe { core::slice::from_raw_parts(words, len as usize) }
 }
 
-/// Whether interrupts are masked around an addition, although nothing that interrupts it takes away:
-/// `kymo_port_cpu` is called with interrupts masked, and the code stays on its CPU meanwhile.
+/// Whether interrupts are masked around an addition, which an interrupt would not disturb: where
+/// there are several CPUs, the code must stay on its own, and `kymo_port_cpu` is only called with
+/// interrupts masked.
 const MASKS_TO_COUNT: bool = cfg!(not(feature = "one-cpu"));
 
 /// Calls `count`, which NMIs may interrupt, with what keeps the code on its CPU.

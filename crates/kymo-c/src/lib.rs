@@ -11,8 +11,8 @@
 //! - Nothing here formats by the standard library, allocates or asks for a C library. A panic would
 //!   stop the CPU; none is linked into a kernel for RV32. With `kymo_start_as` comes one of Rust's
 //!   search in texts, which cannot happen.
-//! - Interrupts are masked while a record is written: [`port::Port`] reserves with `Masked`, or in a
-//!   library for NMIs, which nest, with `LocalCas`.
+//! - Interrupts are masked while a record is written: [`port::Port`] reserves with `Masked`. In a
+//!   library for NMIs, which nest, it reserves with `LocalCas`.
 //! - What C passes is checked where it is not on a hot path; where it is, the header calls.
 // For a kernel, not for a test on this machine. No program is built for x86 without SSE.
 #![cfg_attr(

@@ -146,8 +146,8 @@ impl Declarations for Events {
 }
 
 impl Events {
-    /// Event number `index`, `Some(None)` if it is not recorded; `None` behind the last. Compiled once
-    /// for all who go through the events.
+    /// Event number `index`, `Some(None)` if it is not recorded; `None` behind the last. Compiled
+    /// once for all who go through the events.
     #[inline(never)]
     fn at(&self, index: usize) -> Option<Option<Declared>> {
         if let Some(event) = VOCABULARY.get(index) {

@@ -73,8 +73,8 @@ fn program(text: &str) -> Result<(Option<String>, ElfFile), String> {
 }
 
 impl Symbols {
-    /// Symbols from the booted kernel's file, if that is an ELF file, besides the files that a trace
-    /// has noted.
+    /// Symbols from the booted kernel's file, if that is an ELF file, besides the files that a
+    /// trace has noted.
     pub fn of_kernel(path: &Path) -> Symbols {
         let bytes = fs::read(path).unwrap_or_default();
         let kernel = Image::parse(&bytes).ok().map(|_| ElfFile {

@@ -1,5 +1,5 @@
-//! kernels/threads-c, a kernel in C for several processors: what it counted itself is in its trace, and its
-//! samples show who called what.
+//! kernels/threads-c, a kernel in C for several processors: what it counted itself is in its
+//! trace, and its samples show who called what.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

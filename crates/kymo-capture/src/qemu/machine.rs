@@ -164,8 +164,8 @@ fn has_pvh_entry(kernel: &Path) -> bool {
 }
 
 /// Base address of a machine's RAM, from QEMU's sources (`hw/riscv/virt.c`, `hw/arm/virt.c`,
-/// `hw/arm/mps2.c`; PC memory begins at 0). That of the MPS2 boards is their 16 MiB of PSRAM, not the
-/// smaller memory beside it.
+/// `hw/arm/mps2.c`; PC memory begins at 0). That of the MPS2 boards is their 16 MiB of PSRAM, not
+/// the smaller memory beside it.
 pub(crate) fn ram_base(architecture: &str, machine: Option<&str>) -> Option<u64> {
     match (architecture, machine) {
         // Without -M, QEMU for RISC-V uses `spike`, whose RAM begins at the same address.

@@ -152,9 +152,9 @@ impl<P: Platform> Tracer<P> {
         Self::record_counters(Cpu(control.cpu()), counters, Self::is_on_raw, word);
     }
 
-    /// Records what all CPUs have counted in these counters, each with the number of its first word
-    /// and its kind: the first `cpus`, which have rings, and those among the others that have counted
-    /// something.
+    /// Records what all CPUs have counted in these counters, each with the number of its first
+    /// word and its kind: the first `cpus`, which have rings, and those among the others that have
+    /// counted something.
     pub fn record_all_counters(
         memory: &Memory,
         cpus: u32,

@@ -30,9 +30,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// How long it may take to say which version it has.
 const GREETING: Duration = Duration::from_secs(5);
 /// A worker is asked so often whether it is there: a machine that loses its power closes nothing.
-const ASK: Duration = Duration::from_secs(5);
+pub(super) const ASK: Duration = Duration::from_secs(5);
 /// How long it may take to say so.
-const SILENCE: Duration = Duration::from_secs(15);
+pub(super) const SILENCE: Duration = Duration::from_secs(15);
 
 /// How far a query has come.
 #[derive(Debug, Default)]

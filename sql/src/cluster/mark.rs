@@ -7,12 +7,13 @@ use url::Url;
 use crate::Error;
 
 /// What has happened to the worker whose name follows.
-const LOST: &str = "[kymo worker lost ";
+const LOST: &str = "<kymo worker lost ";
 /// The worker whose name follows has found the error.
-const AT: &str = "[kymo worker ";
-const END: char = ']';
+const AT: &str = "<kymo worker ";
+/// It stands in no address, in which it would be escaped.
+const END: char = '>';
 /// A worker refuses a file.
-const FILE: &str = "[kymo file]";
+const FILE: &str = "<kymo file>";
 
 /// The error with the name of the worker that it came from, if it has none yet.
 pub(super) fn named(worker: &Url, error: DataFusionError) -> DataFusionError {
@@ -120,6 +121,16 @@ mod tests {
         };
         assert_eq!(worker, "http://127.0.0.1:1");
         assert_eq!(why, "connection reset");
+    }
+
+    #[test]
+    fn a_worker_may_have_an_address_of_ipv6() {
+        let worker = Url::parse("http://[::1]:50050").unwrap();
+        let found = read(&unreachable(&worker, "refused")).unwrap();
+        assert!(
+            matches!(&found, Error::Lost { worker, .. } if worker == "http://[::1]:50050"),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use datafusion::common::Result;
+use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use datafusion_distributed::{DistributedExt as _, SessionStateBuilderExt as _, WorkerResolver};
@@ -32,6 +33,9 @@ use channel::{Connections, Progress};
 
 /// The time after which a query ends without an answer, unless another one is given.
 const DEADLINE: Duration = Duration::from_secs(600);
+
+/// A query is asked of no further worker after so many were lost on it.
+const MOST_LOST: usize = 2;
 
 /// How long a client waits for the first worker to start.
 const START: Duration = Duration::from_secs(2);
@@ -184,8 +188,9 @@ impl Cluster {
         parameters: &[(String, String)],
         take: &mut (dyn FnMut(Answer) -> Result<(), Error> + Send),
     ) -> Result<(), Error> {
-        let end = Instant::now() + self.deadline;
+        let end = Instant::now().checked_add(self.deadline);
         let mut left = self.workers.clone();
+        let mut lost_ones = Vec::new();
         loop {
             let (cluster, all) = (Arc::clone(self), std::mem::take(&mut left));
             let connections = Connections::new(session.waiting().clone());
@@ -210,10 +215,16 @@ impl Cluster {
                     )
                 }
                 (true, true) => {
+                    for error in &absent {
+                        (self.tell)(&error.to_string());
+                    }
                     (self.tell)("no worker is left; this machine answers alone");
                     (session.context().clone(), None)
                 }
-                (true, false) => return Err(none_left(&absent)),
+                (true, false) => {
+                    lost_ones.extend(absent);
+                    return Err(none_left(&lost_ones));
+                }
             };
             let stop = self.stop(end, lost);
             let mut kept = Kept::new(session.memory());
@@ -222,16 +233,26 @@ impl Cluster {
                 Ok(()) => return kept.answers.into_iter().try_for_each(take),
                 Err(Error::Lost { worker, why }) => {
                     left = there;
+                    let count = left.len();
                     left.retain(|one| name(one) != worker);
                     let lost = Error::Lost { worker, why };
+                    // A worker that is none of these is one that the query itself speaks of.
+                    if left.len() == count {
+                        return Err(lost);
+                    }
+                    let others = match left.is_empty() {
+                        true => "",
+                        false => "; the query is asked again of the others",
+                    };
+                    let sentence = format!("{lost}{others}");
+                    lost_ones.push(lost);
+                    if lost_ones.len() >= MOST_LOST {
+                        return Err(ends_workers(&lost_ones));
+                    }
                     if left.is_empty() && !self.is_local_allowed {
-                        return Err(none_left(&[lost]));
+                        return Err(none_left(&lost_ones));
                     }
-                    if !left.is_empty() {
-                        (self.tell)(&format!("{lost}; the query is asked again of the others"));
-                    } else {
-                        (self.tell)(&lost.to_string());
-                    }
+                    (self.tell)(&sentence);
                 }
                 Err(error) => return Err(error),
             }
@@ -239,10 +260,14 @@ impl Cluster {
     }
 
     /// The error of the deadline, when it is reached.
-    fn over(&self, end: Instant) -> impl Future<Output = Error> + use<> {
+    fn over(&self, end: Option<Instant>) -> impl Future<Output = Error> + use<> {
         let seconds = self.deadline.as_secs_f64();
         async move {
-            tokio::time::sleep_until(end.into()).await;
+            match end {
+                Some(end) => tokio::time::sleep_until(end.into()).await,
+                // It is further away than the clock can tell.
+                None => std::future::pending().await,
+            }
             Error::Cluster(format!(
                 "the query did not end within {seconds} s; give it more with --deadline"
             ))
@@ -252,7 +277,7 @@ impl Cluster {
     /// What ends an attempt: the deadline, or a worker that is lost.
     fn stop(
         &self,
-        end: Instant,
+        end: Option<Instant>,
         lost: Option<UnboundedReceiver<Error>>,
     ) -> impl Future<Output = Error> + use<> {
         let over = self.over(end);
@@ -280,11 +305,23 @@ fn name(worker: &Url) -> String {
 }
 
 fn none_left(lost: &[Error]) -> Error {
-    let lost: Vec<String> = lost.iter().map(Error::to_string).collect();
-    let lost = lost.join("; ");
     Error::Cluster(format!(
-        "no worker is left: {lost}; --local-fallback answers without workers"
+        "no worker is left: {}; --local-fallback answers without workers",
+        all(lost)
     ))
+}
+
+/// The error of a query on which so many workers were lost that it may have ended them.
+fn ends_workers(lost: &[Error]) -> Error {
+    Error::Cluster(format!(
+        "{}; a query on which two workers are lost is asked of no other: it may be what ends them",
+        all(lost)
+    ))
+}
+
+fn all(errors: &[Error]) -> String {
+    let errors: Vec<String> = errors.iter().map(Error::to_string).collect();
+    errors.join("; ")
 }
 
 /// The session's context, with plans that run on these workers.
@@ -325,26 +362,29 @@ impl WorkerResolver for Known {
 /// An answer that is not given yet.
 struct Kept {
     answers: Vec<Answer>,
-    /// How many bytes more it may have.
-    left: usize,
+    /// How many bytes it may have.
+    most: usize,
+    /// What it has: batches may be slices of the same memory.
+    counted: RecordBatchMemoryCounter,
 }
 
 impl Kept {
     fn new(memory: usize) -> Kept {
         Kept {
             answers: Vec::new(),
-            left: memory,
+            most: memory,
+            counted: RecordBatchMemoryCounter::new(),
         }
     }
 
     fn add(&mut self, answer: Answer) -> Result<(), Error> {
         if let Answer::Rows(rows) = &answer {
-            let left = self.left.checked_sub(rows.get_array_memory_size());
-            self.left = left.ok_or_else(|| {
+            self.counted.count_batch(rows);
+            if self.counted.memory_usage() > self.most {
                 let sentence = "the answer has more than --memory, and is kept there until all of \
                                 it has come from the workers";
-                Error::Cluster(sentence.to_owned())
-            })?;
+                return Err(Error::Cluster(sentence.to_owned()));
+            }
         }
         self.answers.push(answer);
         Ok(())

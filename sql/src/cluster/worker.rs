@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
@@ -29,7 +29,7 @@ use tonic::server::NamedService;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
-use super::channel::Connections;
+use super::channel::{ASK, Connections, SILENCE};
 use super::{mark, version};
 use crate::session::{environment, threads};
 use crate::{Error, Limits, function};
@@ -132,13 +132,20 @@ impl Worker {
         let engine = Engine::from_session_builder(session)
             .with_runtime_env(environment)
             .with_version(self.version);
-        let server = Server::builder().add_service(Computes {
-            inner: engine.into_worker_server(),
-            on: computes,
-        });
+        let service = engine.into_worker_server();
+        let server = Server::builder()
+            .http2_keepalive_interval(Some(ASK))
+            .http2_keepalive_timeout(Some(SILENCE))
+            .add_service(Computes {
+                inner: service.max_decoding_message_size(LONGEST_REQUEST),
+                on: computes,
+            });
         server.serve_with_incoming(incoming).await.map_err(failed)
     }
 }
+
+/// Most bytes of a request: a plan, or what another worker sends.
+const LONGEST_REQUEST: usize = 64 << 20;
 
 /// The request by which a client asks for the version.
 const GREETING: &str = "/GetWorkerInfo";
@@ -245,25 +252,37 @@ impl Files {
         Ok(())
     }
 
+    /// Checks the root first: of what lies outside, a client learns nothing.
     fn check_file(&self, path: &Path, wanted: u64) -> Result<(), String> {
         let shown = path.display();
         let unreadable = |error| {
             format!("{shown} cannot be read: {error}; workers must see the store at the same path")
         };
-        let bytes = fs::metadata(path).map_err(unreadable)?.len();
-        if bytes != wanted {
-            return Err(format!(
-                "{shown} has {bytes} bytes, and {wanted} where the query was asked"
-            ));
+        let found = path.canonicalize();
+        if let Some(root) = &self.root {
+            let is_inside = match &found {
+                Ok(found) => found.starts_with(root),
+                // What is not there is inside if its name is.
+                Err(_) => is_below(path, root),
+            };
+            if !is_inside {
+                return Err(format!("{shown} lies outside --root {}", root.display()));
+            }
         }
-        let Some(root) = &self.root else {
-            return Ok(());
-        };
-        match path.canonicalize().map_err(unreadable)?.starts_with(root) {
+        let bytes = fs::metadata(found.map_err(unreadable)?).map_err(unreadable)?.len();
+        match bytes == wanted {
             true => Ok(()),
-            false => Err(format!("{shown} lies outside --root {}", root.display())),
+            false => Err(format!(
+                "{shown} has {bytes} bytes, and {wanted} where the query was asked"
+            )),
         }
     }
+}
+
+/// Whether a path is below a directory by its name alone.
+fn is_below(path: &Path, root: &Path) -> bool {
+    let goes_up = path.components().any(|part| part == Component::ParentDir);
+    path.starts_with(root) && !goes_up
 }
 
 #[cfg(test)]
@@ -297,6 +316,13 @@ mod tests {
         assert!(said(Some("in"), &file, 4).contains("outside --root"));
         let around = folder.join("in/../a.parquet");
         assert!(said(Some("in"), &around, 4).contains("outside --root"));
+        // Nothing is told of a file outside: neither its length nor that there is none.
+        assert!(said(Some("in"), &file, 5).contains("outside --root"));
+        assert!(said(Some("in"), &folder.join("b"), 5).contains("outside --root"));
+        assert!(said(Some("in"), &folder.join("in/../b"), 5).contains("outside --root"));
+        assert!(said(Some("in"), &folder.join("in/b"), 5).contains("cannot be read"));
+        std::os::unix::fs::symlink(&file, folder.join("in/link")).unwrap();
+        assert!(said(Some("in"), &folder.join("in/link"), 4).contains("outside --root"));
         fs::remove_dir_all(folder).unwrap();
     }
 

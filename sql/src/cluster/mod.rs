@@ -202,6 +202,11 @@ impl Cluster {
             };
             let (there, absent) = session.wait_for(greeted, self.over(end))?;
             let (context, lost) = match (there.is_empty(), self.is_local_allowed) {
+                // They were there when the query began.
+                (false, _) if !lost_ones.is_empty() && !absent.is_empty() => {
+                    lost_ones.extend(absent);
+                    return Err(ends_workers(&lost_ones));
+                }
                 (false, _) => {
                     for error in &absent {
                         (self.tell)(&format!("{error}; the query goes on without it"));
@@ -246,7 +251,7 @@ impl Cluster {
                     };
                     let sentence = format!("{lost}{others}");
                     lost_ones.push(lost);
-                    if lost_ones.len() >= MOST_LOST {
+                    if lost_ones.len() >= MOST_LOST && !left.is_empty() {
                         return Err(ends_workers(&lost_ones));
                     }
                     if left.is_empty() && !self.is_local_allowed {

@@ -269,7 +269,9 @@ impl Files {
                 return Err(format!("{shown} lies outside --root {}", root.display()));
             }
         }
-        let bytes = fs::metadata(found.map_err(unreadable)?).map_err(unreadable)?.len();
+        let bytes = fs::metadata(found.map_err(unreadable)?)
+            .map_err(unreadable)?
+            .len();
         match bytes == wanted {
             true => Ok(()),
             false => Err(format!(
@@ -288,6 +290,8 @@ fn is_below(path: &Path, root: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use datafusion::prelude::SessionContext;
+
     use super::super::Cluster;
     use super::*;
 
@@ -323,6 +327,41 @@ mod tests {
         assert!(said(Some("in"), &folder.join("in/b"), 5).contains("cannot be read"));
         std::os::unix::fs::symlink(&file, folder.join("in/link")).unwrap();
         assert!(said(Some("in"), &folder.join("in/link"), 4).contains("outside --root"));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_worker_only_reads_and_only_parquet_files() {
+        let folder = std::env::temp_dir().join(format!("kymo-sql-plans-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let folder = folder.canonicalize().unwrap();
+        fs::write(folder.join("a.csv"), "n\n1\n").unwrap();
+        let location = folder.display();
+        let runtime = threads(Limits::default()).unwrap();
+        let said = |setup: &str, sql: &str| {
+            let context = SessionContext::new();
+            let plan = runtime.block_on(async {
+                if !setup.is_empty() {
+                    context.sql(setup).await.unwrap().collect().await.unwrap();
+                }
+                let frame = context.sql(sql).await.unwrap();
+                frame.create_physical_plan().await.unwrap()
+            });
+            let error = files(None).check(plan).map(drop).err();
+            error.map(|error| error.to_string()).unwrap_or_default()
+        };
+        let copy = format!("copy (select 1 as n) to '{location}/b.parquet'");
+        assert!(said("", &copy).contains("a worker writes no files"));
+        let make = |what: &str, file: &str| {
+            format!("create external table t stored as {what} location '{location}/{file}'")
+        };
+        let csv = make("csv", "a.csv");
+        assert!(said(&csv, "select n from t").contains("a worker reads only Parquet files"));
+        let context = SessionContext::new();
+        let made = runtime.block_on(async { context.sql(&copy).await.unwrap().collect().await });
+        made.unwrap();
+        assert_eq!(said(&make("parquet", "b.parquet"), "select n from t"), "");
+        assert_eq!(said("", "select 1"), "");
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -76,10 +76,9 @@ fn query_command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_kymo-query"))
 }
 
-/// The command that asks workers about a store, and ends after the time that a lost worker may
-/// cost.
+/// The command that asks workers about a store, and ends if a lost worker leaves it waiting.
 fn on(workers: &[&Worker], store: &Folder, sql: &str) -> Command {
-    within("30", workers, store, sql)
+    within("300", workers, store, sql)
 }
 
 fn within(seconds: &str, workers: &[&Worker], store: &Folder, sql: &str) -> Command {
@@ -310,20 +309,51 @@ fn without_workers_there_is_a_sentence_or_a_local_answer() {
     }
 }
 
+/// A query that no test waits for.
+const LONG: &str = "select count(*) as n from syscalls a join syscalls b on a.cpu = b.cpu \
+                    join syscalls c on b.cpu = c.cpu where a.duration_ns < b.duration_ns + c.cpu";
+
+#[test]
+fn a_query_on_which_two_workers_are_lost_is_asked_of_no_third() {
+    let store = fleet("cluster-ends");
+    let mut workers = [(); 3].map(|()| Worker::start(&[]));
+    let mut query = on(&workers.each_ref(), &store, LONG).spawn().unwrap();
+    for lost in 0..2 {
+        workers[lost].wait_for_part(&mut query);
+        for others in &workers[lost + 1..] {
+            others.wait_for_part(&mut query);
+            others.forget_parts();
+        }
+        workers[lost].kill();
+    }
+    let (out, said, status) = told(query.wait_with_output().unwrap());
+    assert_eq!((out.as_str(), status), ("", Some(4)), "{said}");
+    let last = said.lines().last().unwrap();
+    assert!(last.contains("is asked of no other"), "{said}");
+    for worker in &workers[..2] {
+        assert!(last.contains(&worker.address), "{said}");
+    }
+    // The third one is there for the next.
+    let next = "select count(*) as n from syscalls";
+    let (out, said, status) = told(on(&[&workers[2]], &store, next).output().unwrap());
+    assert_eq!(
+        (out, said.as_str(), status),
+        (alone(&store, next), "", Some(0))
+    );
+}
+
 #[test]
 fn a_deadline_ends_a_query_and_workers_go_on() {
     let store = fleet("cluster-deadline");
     let workers = [Worker::start(&[]), Worker::start(&[])];
-    let long = "select count(*) as n from syscalls a join syscalls b on a.cpu = b.cpu \
-                join syscalls c on b.cpu = c.cpu where a.duration_ns < b.duration_ns + c.cpu";
-    let mut query = within("1", &workers.each_ref(), &store, long);
+    let mut query = within("1", &workers.each_ref(), &store, LONG);
     let (out, said, status) = told(query.output().unwrap());
     assert_eq!((out.as_str(), status), ("", Some(4)), "{said}");
     assert!(said.contains("did not end within 1 s"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     // ^C does, too.
     workers[0].forget_parts();
-    let mut query = on(&workers.each_ref(), &store, long).spawn().unwrap();
+    let mut query = on(&workers.each_ref(), &store, LONG).spawn().unwrap();
     workers[0].wait_for_part(&mut query);
     signal(&query, "INT");
     let (out, said, status) = told(query.wait_with_output().unwrap());

@@ -31,6 +31,8 @@ void nmi(const struct frame *frame);
 void switch_stacks(uintptr_t **from, uintptr_t *to);
 void thread_begin(void);
 _Noreturn void main(void);
+/* An exception that is none of these. */
+_Noreturn void unexpected(void);
 void thread_exit(void);
 
 #endif

@@ -42,6 +42,11 @@ static void print_number(uint32_t number) {
     print(&digits[at]);
 }
 
+void unexpected(void) {
+    print("kernel: unexpected exception\n");
+    power_off();
+}
+
 /* ---- What Kymo needs ---- */
 
 KYMO_MEMORY(1, KYMO_REGION_SIZE(1, 512, 2048) + 16 * 2048)

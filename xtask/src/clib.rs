@@ -319,7 +319,7 @@ pub(crate) fn threads_i386() -> Result<PathBuf> {
     threads("i386", X86_32, Form::ONE_CPU, gcc)
 }
 
-/// The same for x86-64, with NMIs that record.
+/// Builds kernels/threads-c for x86-64, with the library in which NMIs may record.
 pub(crate) fn threads_x86_64() -> Result<PathBuf> {
     let form = Form {
         one_cpu: true,
@@ -331,7 +331,7 @@ pub(crate) fn threads_x86_64() -> Result<PathBuf> {
     threads("x86_64", "x86_64-unknown-none", form, gcc)
 }
 
-/// The same for AArch64, by clang.
+/// Builds kernels/threads-c for AArch64, by clang.
 pub(crate) fn threads_aarch64() -> Result<PathBuf> {
     let clang = clang(
         "aarch64-none-elf",
@@ -345,7 +345,7 @@ pub(crate) fn threads_aarch64() -> Result<PathBuf> {
     )
 }
 
-/// The same for a Cortex-M4.
+/// Builds kernels/threads-c for a Cortex-M4, by clang.
 pub(crate) fn threads_cortex_m4() -> Result<PathBuf> {
     let clang = clang(
         "thumbv7em-none-eabi",
@@ -354,7 +354,7 @@ pub(crate) fn threads_cortex_m4() -> Result<PathBuf> {
     threads("cortex-m", "thumbv7em-none-eabi", Form::ONE_CPU, clang)
 }
 
-/// The same for a Cortex-M0, which has no compare-and-swap.
+/// Builds kernels/threads-c for a Cortex-M0, whose instructions have no compare-and-swap.
 pub(crate) fn threads_cortex_m0() -> Result<PathBuf> {
     let clang = clang(
         "thumbv6m-none-eabi",

@@ -138,9 +138,9 @@ unsafe impl ControlPointer for Port {
 #[cfg(all(feature = "nmi", not(target_pointer_width = "64")))]
 compile_error!("records nest on 64-bit processors only");
 
-// SAFETY: see `ControlPointer` above. Whoever records has interrupts masked, or `record` masks them,
-// which pins. `kymo_tick` is called with interrupts masked, and `kymo_stop` records when no event is
-// on. The header asks that what a record calls records nothing, and that no NMI does unless the
+// SAFETY: see `ControlPointer` above. Whoever records has interrupts masked, or `record` masks
+// them, which pins. `kymo_tick` is called with interrupts masked, and `kymo_stop` records when no
+// event is on. The header asks that what a record calls records nothing, and that no NMI does unless the
 // library was built for it.
 unsafe impl Platform for Port {
     #[cfg(not(feature = "nmi"))]

@@ -290,21 +290,24 @@ fn line(event: &kymo_ctf::Event) -> String {
     format!("{} {} {}", event.stream(), event.name(), fields.join(" "))
 }
 
+/// All events but the session's end, one a line. Nothing may be lost.
+fn lines(trace: &Trace) -> Vec<String> {
+    let events = trace.events().filter_map(|item| match item.unwrap() {
+        Item::Event(event) => Some(line(&event)),
+        Item::Loss(loss) => panic!("{loss:?}"),
+        _ => None,
+    });
+    events
+        .filter(|line| !line.contains("kymo_session_end"))
+        .collect()
+}
+
 /// Samples have the callers that frame pointers lead to, and say why there are no more; they stand
 /// beside the events of the session.
 #[test]
 fn what_c_samples_is_in_the_trace() {
     let trace = recorded_by("sample", "sample", &C);
-    let lines: Vec<String> = Trace::open(&trace)
-        .unwrap()
-        .events()
-        .filter_map(|item| match item.unwrap() {
-            Item::Event(event) => Some(line(&event)),
-            Item::Loss(loss) => panic!("{loss:?}"),
-            _ => None,
-        })
-        .filter(|line| !line.contains("kymo_session_end"))
-        .collect();
+    let lines = lines(&Trace::open(&trace).unwrap());
     let expected = [
         "events_0 thread_yield tid=1",
         "names_0 sampling period=1000 depth=127 driver=Timer",
@@ -334,15 +337,7 @@ fn what_c_samples_is_in_the_trace() {
 fn what_c_counts_is_in_the_trace() {
     for (folder, language) in [("counters", &C[..]), ("counters_cpp", &CPP)] {
         let trace = Trace::open(&recorded_by("counters", folder, language)).unwrap();
-        let lines: Vec<String> = trace
-            .events()
-            .filter_map(|item| match item.unwrap() {
-                Item::Event(event) => Some(line(&event)),
-                Item::Loss(loss) => panic!("{loss:?}"),
-                _ => None,
-            })
-            .filter(|line| !line.contains("kymo_session_end"))
-            .collect();
+        let lines = lines(&trace);
         let sizes = |cpu: u32, rest: &str| {
             format!("events_0 kymo_histogram cpu={cpu} counter=request_size {rest}")
         };
@@ -579,8 +574,8 @@ fn the_header_compiles_alone() {
          #define true 1\n#define false 0\n#endif\n#define KYMO_NO_STD_HEADERS\n";
     const USES: &str = "\n#define DONE(FIELD) FIELD(u64, a) FIELD(i8, b) FIELD(flag, c) \
          FIELD(text, d)\n#define MINE(EVENT, BARE) EVENT(21, done, DONE) BARE(22, tick)\n\
-         KYMO_EVENTS(MINE)\nKYMO_EVENT_TABLE(mine, MINE)\n#define COUNTED(COUNTER, GAUGE, HISTOGRAM) \
-         COUNTER(a, things) HISTOGRAM(b, bytes) GAUGE(c, things)\nKYMO_COUNTERS(COUNTED)\n\
+         KYMO_EVENTS(MINE)\nKYMO_EVENT_TABLE(mine, MINE)\n\
+         #define COUNTED(COUNTER, GAUGE, HISTOGRAM) COUNTER(a, things) HISTOGRAM(b, bytes) GAUGE(c, things)\nKYMO_COUNTERS(COUNTED)\n\
          KYMO_COUNTER_TABLE(counted, COUNTED)\nKYMO_MEMORY_COUNTING(2, 1 << 20)\n\
          KYMO_SAMPLER(sampler, 2)\nint use(void);\nint use(void) {\n\
          struct kymo_config config;\nKYMO_OWN(config, mine);\nconfig.sampler = &sampler;\n\

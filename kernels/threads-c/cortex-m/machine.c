@@ -35,13 +35,6 @@ _Noreturn void power_off(void) {
         ;
 }
 
-void unexpected(void);
-void unexpected(void) {
-    for (const char *text = "kernel: unexpected exception\n"; *text != '\0'; text++)
-        print_char(*text);
-    power_off();
-}
-
 void machine_start(void) {
     *at(UART_0 + 16) = 16;
     *at(UART_0 + 8) = 1;

@@ -320,7 +320,7 @@ mod tests {
         assert!(said(Some("in"), &file, 4).contains("outside --root"));
         let around = folder.join("in/../a.parquet");
         assert!(said(Some("in"), &around, 4).contains("outside --root"));
-        // Nothing is told of a file outside: neither its length nor that there is none.
+        // A client learns nothing of a file outside: neither its length nor whether it exists.
         assert!(said(Some("in"), &file, 5).contains("outside --root"));
         assert!(said(Some("in"), &folder.join("b"), 5).contains("outside --root"));
         assert!(said(Some("in"), &folder.join("in/../b"), 5).contains("outside --root"));

@@ -213,8 +213,8 @@ const PAIRS: &str = "select a.host, a.number, count(*) as pairs, sum(a.duration_
                      group by a.host, a.number order by a.host, a.number";
 
 /// A query with many rows, in no order: some come while others are still computed.
-const ROWS: &str = "select a.host, a.begin_ns, b.begin_ns, a.number from syscalls a join syscalls b \
-                    on a.number = b.number where a.duration_ns > b.duration_ns + 350";
+const ROWS: &str = "select a.host, a.begin_ns, b.begin_ns, a.number \
+                    from syscalls a join syscalls b on a.number = b.number where a.duration_ns > b.duration_ns + 350";
 
 /// A store of four traces.
 fn fleet(name: &str) -> Folder {

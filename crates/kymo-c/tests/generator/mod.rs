@@ -103,7 +103,8 @@ fn counting() -> [&'static EventSchema; 3] {
 /// unit and twice its name: in the environment, and among the labels.
 pub fn counting_bytes() -> [usize; 2] {
     let events: String = counting().map(declaration).concat();
-    // Of a kind without counters; with some it is shorter, but for their labels.
+    // What precedes the event of a kind without counters. That of a kind with counters is shorter,
+    // but for the counters' labels.
     let head = "typealias integer { size = 32; align = 32; signed = false; } := \
                 histogram_number_t;\n\n";
     let entry = "\tkymo_counter_4095 = \": histogram of 64 bits, :\";\n, \"\" = 4095";
@@ -597,7 +598,8 @@ pub fn table() -> String {
         .concat();
     write!(
         out,
-        "/// [`kymo_start`], by the name that this header has for it: with another one nothing\n/// links.\n///\n/// # Safety\n/// As there.\n\
+        "/// [`kymo_start`], by the name that this header has for it: with another one nothing\n\
+         /// links.\n///\n/// # Safety\n/// As there.\n\
          #[cfg_attr(\n    not(feature = \"nmi\"),\n    unsafe(export_name = \"{0}\")\n)]\n\
          #[cfg_attr(\n    feature = \"nmi\",\n    unsafe(export_name = \"{0}_nmi\")\n)]\n\
          pub unsafe extern \"C\" fn start(mode: u32, config: *const CConfig) -> i32 {{\n    \

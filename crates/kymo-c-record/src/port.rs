@@ -2,10 +2,10 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed, compiler_fence};
 
-#[cfg(feature = "nmi")]
-use kymo::platform::LocalCas;
 #[cfg(not(feature = "nmi"))]
 use kymo::platform::Masked;
+#[cfg(feature = "nmi")]
+use kymo::platform::MaskedCas;
 use kymo::platform::{ByPointer, Call, Control, ControlPointer, Interrupts, Platform};
 use kymo::ring::layout::CONTROL_OFFSET;
 use kymo::sample::{Places, SamplerOver};
@@ -138,17 +138,14 @@ unsafe impl ControlPointer for Port {
 #[cfg(all(feature = "nmi", not(target_pointer_width = "64")))]
 compile_error!("records nest on 64-bit processors only");
 
-// SAFETY: see `ControlPointer` above. Whoever records has interrupts masked, or `record` masks
-// them, which pins. `kymo_tick` is called with interrupts masked, and `kymo_stop` records when no
-// event is on. The header asks that what a record calls records nothing, and that no NMI does unless the
-// library was built for it.
+// SAFETY: see `ControlPointer` above. Whoever records has interrupts masked, or the strategy masks
+// them, which pins. The header asks that what a record calls records nothing, and that no NMI does
+// unless the library was built for it.
 unsafe impl Platform for Port {
     #[cfg(not(feature = "nmi"))]
     type Reserve = Masked<PortInterrupts>;
-    /// Interrupts are masked around every record, too, which keeps the code on its CPU: only NMIs
-    /// nest.
     #[cfg(feature = "nmi")]
-    type Reserve = LocalCas;
+    type Reserve = MaskedCas<PortInterrupts>;
     type Local = ByPointer<Port>;
 
     #[inline(always)]

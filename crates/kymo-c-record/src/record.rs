@@ -3,10 +3,11 @@
 //!
 //! Those for compact ids (below 30) take up to four words in registers. `_masked` ones are for
 //! places where interrupts are masked already; their caller has read the clock, so that they call
-//! nothing, and need no stack; where records nest, they read the clock themselves.
+//! nothing, and need no stack. Where records nest, they read the clock themselves, and have other
+//! names: a header that reads it for them does not link, nor one that does not where it must.
 
 use kymo::NameEpoch;
-use kymo::counter::HISTOGRAM_WORDS;
+use kymo::counter::{HISTOGRAM_WORDS, uncounted};
 use kymo::platform::{Interrupts, Platform};
 use kymo::ring::layout::COMPACT_IDS;
 
@@ -39,7 +40,8 @@ unsafe fn record_at(time: u64, id: u32, words: &[u32]) -> bool {
     #[cfg(feature = "nmi")]
     {
         let _ = time;
-        Kymo::record_raw(id, words)
+        // SAFETY: the caller's promise.
+        unsafe { Kymo::record_raw_masked(id, words) }
     }
     #[cfg(not(feature = "nmi"))]
     // SAFETY: the caller's promise.
@@ -49,12 +51,13 @@ unsafe fn record_at(time: u64, id: u32, words: &[u32]) -> bool {
 }
 
 macro_rules! compact {
-    ($($name:ident, $name_masked:ident($($word:ident),*);)*) => {$(
+    ($($name:ident, $name_masked:ident = $nmi:literal($($word:ident),*);)*) => {$(
         /// Records an event with a compact id and these words.
         ///
         /// # Safety
         /// `id` is below 30, interrupts are masked, and `time` was read since.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(feature = "nmi"), unsafe(no_mangle))]
+        #[cfg_attr(feature = "nmi", unsafe(export_name = $nmi))]
         pub unsafe extern "C" fn $name_masked(time: u64, id: u32, $($word: u32),*) {
             // SAFETY: the caller's promise.
             unsafe {
@@ -76,18 +79,19 @@ macro_rules! compact {
 }
 
 compact! {
-    kymo_record_0, kymo_record_0_masked();
-    kymo_record_1, kymo_record_1_masked(a);
-    kymo_record_2, kymo_record_2_masked(a, b);
-    kymo_record_3, kymo_record_3_masked(a, b, c);
-    kymo_record_4, kymo_record_4_masked(a, b, c, d);
+    kymo_record_0, kymo_record_0_masked = "kymo_record_0_masked_nmi"();
+    kymo_record_1, kymo_record_1_masked = "kymo_record_1_masked_nmi"(a);
+    kymo_record_2, kymo_record_2_masked = "kymo_record_2_masked_nmi"(a, b);
+    kymo_record_3, kymo_record_3_masked = "kymo_record_3_masked_nmi"(a, b, c);
+    kymo_record_4, kymo_record_4_masked = "kymo_record_4_masked_nmi"(a, b, c, d);
 }
 
 /// Records an event with these words.
 ///
 /// # Safety
 /// There are `len` words at `words`; interrupts are masked, and `time` was read since.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "nmi"), unsafe(no_mangle))]
+#[cfg_attr(feature = "nmi", unsafe(export_name = "kymo_record_words_masked_nmi"))]
 pub unsafe extern "C" fn kymo_record_words_masked(time: u64, id: u32, words: *const u32, len: u32) {
     // SAFETY: the caller's promise.
     unsafe { record_at(time, id, slice(words, len)) };
@@ -109,17 +113,13 @@ pub unsafe extern "C" fn kymo_record_words(id: u32, words: *const u32, len: u32)
 /// There are `len` words at `words`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kymo_record_name(id: u32, words: *const u32, len: u32) -> bool {
-    // SAFETY: the caller's promise; interrupts are masked.
-    masked(|time| unsafe {
-        let words = slice(words, len);
-        #[cfg(feature = "nmi")]
-        {
-            let _ = time;
-            Kymo::record_raw_name(id, words)
-        }
-        #[cfg(not(feature = "nmi"))]
-        Kymo::record_raw_name_at(time, id, words)
-    })
+    // SAFETY: the caller's promise.
+    let words = unsafe { slice(words, len) };
+    #[cfg(feature = "nmi")]
+    return Kymo::record_raw_name(id, words);
+    #[cfg(not(feature = "nmi"))]
+    // SAFETY: interrupts are masked, and were before the clock was read.
+    masked(|time| unsafe { Kymo::record_raw_name_at(time, id, words) })
 }
 
 /// The present name epoch, if a thing was not named in it; else 0, which is none. Its word is a
@@ -148,7 +148,11 @@ unsafe fn slice<'a>(words: *const u32, len: u32) -> &'a [u32] {
 /// interrupts masked.
 const MASKS_TO_COUNT: bool = cfg!(not(feature = "one-cpu"));
 
-/// Calls `count`, which NMIs may interrupt, with what keeps the code on its CPU.
+/// Whether something may count between the load and the store of an addition that is not
+/// [masked](MASKS_TO_COUNT): an interrupt, or an NMI.
+const NESTS: bool = cfg!(any(feature = "one-cpu", feature = "nmi"));
+
+/// Calls `count` with what keeps the code on its CPU.
 #[inline(always)]
 fn on_cpu(count: impl FnOnce()) {
     if MASKS_TO_COUNT {
@@ -160,13 +164,19 @@ fn on_cpu(count: impl FnOnce()) {
     }
 }
 
+/// Additions and values that were lost, because their CPU has no control blocks.
+#[unsafe(no_mangle)]
+pub extern "C" fn kymo_uncounted() -> usize {
+    uncounted()
+}
+
 /// Adds to a counter or a gauge of this CPU, modulo the word's size. Nothing is counted where the
 /// memory has no such word: `kymo_start` refuses the list then.
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_count(word: u32, by: usize) {
     if word < kymo_memory_counters {
         // SAFETY: each CPU has that word.
-        on_cpu(|| unsafe { Kymo::add_word::<true>(word, by) });
+        on_cpu(|| unsafe { Kymo::add_word::<NESTS>(word, by) });
     }
 }
 
@@ -184,7 +194,7 @@ pub extern "C" fn kymo_count_masked(word: u32, by: usize) {
 pub extern "C" fn kymo_observe(first: u32, value: u64) {
     if has_histogram(first) {
         // SAFETY: each CPU has its words.
-        on_cpu(|| unsafe { Kymo::observe_word::<true>(first, value) });
+        on_cpu(|| unsafe { Kymo::observe_word::<NESTS>(first, value) });
     }
 }
 

@@ -76,14 +76,14 @@ uint64_t kymo_port_clock(void);
 /* Ticks a second. kymo_start asks once, and refuses to start while it is 0. */
 uint64_t kymo_port_frequency(void);
 
-/* The number of this CPU, from 0. A library that was built for one CPU does not ask; counters of the
- * kernel's own do, where KYMO_CPU is not defined. Called with interrupts masked. It records nothing. */
+/* The number of this CPU, from 0. A library that was built for one CPU does not ask; count_..._masked
+ * do, where KYMO_CPU is not defined. Called with interrupts masked. It records nothing. */
 uint32_t kymo_port_cpu(void);
 
 /* Masks the interrupts of this CPU; returns what kymo_port_unmask needs. Whatever may record an
  * event must be kept off this CPU until then: interrupts, and with them other threads. NMIs record
- * nothing, unless the library was built for it (--nmi), and KYMO_NMI is defined. Also a barrier for the compiler, as any
- * function in another file is. */
+ * nothing, unless the library was built for it (--nmi), and KYMO_NMI is defined. Also a barrier for
+ * the compiler, as any function in another file is. */
 uintptr_t kymo_port_mask(void);
 
 /* Puts back what kymo_port_mask found. */
@@ -128,7 +128,7 @@ extern const uint32_t kymo_memory_stride;
 
 #ifdef KYMO_OFF
 #define KYMO_MEMORY_(cpus, bytes, words) KYMO_ASSERT((cpus) > 0 && (bytes) > 0, "numbers")
-#define KYMO_MEMORY_COUNTS_(bytes)
+#define KYMO_MEMORY_COUNTS_(cpus, bytes)
 #else
 #define KYMO_MEMORY_(cpus, bytes, words)                                          \
     KYMO_ASSERT((bytes) >= 8192 + KYMO_BLOCKS_, "the memory is too small for any session") \
@@ -137,20 +137,27 @@ extern const uint32_t kymo_memory_stride;
     const uint32_t kymo_memory_cpus = (cpus);                                     \
     const uint32_t kymo_memory_counters = (words);                                \
     const uint32_t kymo_memory_stride = (uint32_t)KYMO_STRIDE_(words);
-/* Without this name of the memory, nothing links that counts by inlined code. */
+/* Without this name of the memory, nothing links that counts by inlined code. Other compilers inline
+ * none. */
 #if defined(__GNUC__)
-#define KYMO_MEMORY_COUNTS_(bytes)                                                \
+#define KYMO_COUNTED_(bytes)                                                      \
     extern uint8_t kymo_counted_memory[(bytes)] __attribute__((alias("kymo_memory")));
 #else
-#define KYMO_MEMORY_COUNTS_(bytes)
+#define KYMO_COUNTED_(bytes)
 #endif
+/* What counts does so without a session, whose start would refuse memory that is too small. */
+#define KYMO_MEMORY_COUNTS_(cpus, bytes)                                          \
+    KYMO_ASSERT((bytes) >= KYMO_BLOCKS_ +                                         \
+                    (size_t)(cpus) * KYMO_STRIDE_((size_t)kymo_counter_words),    \
+                "the memory is too small for its CPUs")                           \
+    KYMO_COUNTED_(bytes)
 #endif
 #define KYMO_MEMORY(cpus, bytes) KYMO_MEMORY_(cpus, bytes, 0u)
 /* For a kernel with counters of its own (KYMO_COUNTERS), instead: it makes the memory larger by what
  * these take. */
 #define KYMO_MEMORY_COUNTING(cpus, bytes)                                         \
     KYMO_MEMORY_(cpus, KYMO_WITH_COUNTERS_(cpus, bytes), (uint32_t)kymo_counter_words) \
-    KYMO_MEMORY_COUNTS_(KYMO_WITH_COUNTERS_(cpus, bytes))
+    KYMO_MEMORY_COUNTS_(cpus, KYMO_WITH_COUNTERS_(cpus, bytes))
 #define KYMO_WITH_COUNTERS_(cpus, bytes)                                          \
     ((bytes) + (size_t)kymo_counter_bytes +                                       \
      (size_t)(cpus) * (KYMO_STRIDE_((size_t)kymo_counter_words) - KYMO_STRIDE_(0u)))
@@ -236,7 +243,7 @@ struct kymo_config {
     void (*synchronize)(void);
     uint64_t sample_period; /* ticks between two samples of a CPU, for KYMO_SAMPLE */
     uint32_t sample_depth;  /* most callers of a sample, up to 127; 0: that many */
-    uint32_t reserved;      /* 0 */
+    uint32_t sample_driver; /* of enum kymo_sampling_driver: what calls kymo_sample. TIMER, NMI or IPI */
     const struct kymo_sampler *sampler; /* what KYMO_SAMPLER has defined; NULL: no samples */
     /* Samples are to be taken so often from now on, in ticks; 0: no more. Or NULL. */
     void (*sampling)(uint64_t period);
@@ -442,6 +449,13 @@ struct kymo_perf_options {
 #define kymo_start kymo_start_for_header_@STAMP@
 #else
 #define kymo_start kymo_start_for_header_@STAMP@_nmi
+/* Nor does a file that only records. */
+#define kymo_record_0_masked kymo_record_0_masked_nmi
+#define kymo_record_1_masked kymo_record_1_masked_nmi
+#define kymo_record_2_masked kymo_record_2_masked_nmi
+#define kymo_record_3_masked kymo_record_3_masked_nmi
+#define kymo_record_4_masked kymo_record_4_masked_nmi
+#define kymo_record_words_masked kymo_record_words_masked_nmi
 #endif
 int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
 
@@ -488,7 +502,8 @@ int32_t kymo_finish(uint32_t mode, struct kymo_totals *totals);
 
 /* Takes up what a session has left in memory that a warm reset does not clear: kymo_read gives the
  * trace, kymo_finish gives it up. Call it before the first event. Returns the number of channels, 0
- * where nothing can be read. */
+ * where nothing can be read. The kernel's own counters go on from what they had counted before the
+ * reset. */
 int32_t kymo_reopen(uint32_t mode);
 
 /* Has the calls ask whether the caller may make them: KYMO_CALL_...; NULL: all may. For kernels
@@ -716,6 +731,10 @@ uint32_t kymo_name_due(const struct kymo_name_epoch *named);
 void kymo_name_recorded(struct kymo_name_epoch *named, uint32_t epoch);
 uint32_t kymo_put_text(uint32_t *words, uint32_t at, const char *text, size_t size, uint32_t max);
 
+/* Of the kernel's own counters: additions and values that were lost, because the memory has no words
+ * for their CPU. */
+size_t kymo_uncounted(void);
+
 void kymo_count(uint32_t word, size_t by);
 void kymo_count_masked(uint32_t word, size_t by);
 void kymo_observe(uint32_t word, uint64_t value);
@@ -725,10 +744,6 @@ extern const uint8_t kymo_counters_library[];
 #if defined(__GNUC__)
 extern uint8_t kymo_counted_memory[];
 typedef size_t __attribute__((may_alias)) kymo_own_word;
-#else
-#define kymo_counted_memory kymo_memory
-typedef size_t kymo_own_word;
-#endif
 
 /* kymo_count_masked, inlined: a load, an addition and a store, and what leads to this CPU's words. */
 KYMO_INLINE void kymo_count_masked_(uint32_t word, size_t by) {
@@ -741,6 +756,10 @@ KYMO_INLINE void kymo_count_masked_(uint32_t word, size_t by) {
         kymo_count_masked(word, by); /* The memory has no words for this CPU: nothing is counted. */
     }
 }
+#else
+/* Nothing would keep inlined code from memory without words for it. */
+#define kymo_count_masked_ kymo_count_masked
+#endif
 
 /* Whether an event is on: one byte of the first CPU's control blocks. */
 #define KYMO_BYTE_(at) (*(const volatile uint8_t *)&kymo_memory[KYMO_BLOCKS_ + (at)])
@@ -1012,38 +1031,40 @@ enum kymo_id {
 
 /* ---- Counters of the kernel's own ----
  *
- * Numbers of each CPU that cost a few instructions, and are there whether a session runs or not. Declared once, by a list of macros, in a header:
+ * Numbers of each CPU that cost a few instructions, and are there whether a session runs or not.
+ * Declared once, by a list of macros, in a header:
  *
  *     #define MY_COUNTERS(COUNTER, GAUGE, HISTOGRAM) \
  *         COUNTER(packets_sent, packets) GAUGE(buffers_used, buffers) HISTOGRAM(request_size, bytes)
  *     KYMO_COUNTERS(MY_COUNTERS)
  *
  * defines count_packets_sent(by), count_buffers_used(by), which also goes down, and
- * observe_request_size(value), each also with _masked, for places where interrupts are masked. What an
- * NMI counts is counted everywhere without _masked. In one C file
+ * observe_request_size(value), each also with _masked, for places where interrupts are masked. Those
+ * load, add and store: an NMI that counts in between is lost. What an NMI counts is therefore counted
+ * without _masked everywhere. In one C file
  *
  *     KYMO_MEMORY_COUNTING(cpus, bytes)
  *     KYMO_COUNTER_TABLE(my_counters, MY_COUNTERS)
  *
  * define the memory and the table that the configuration's `counters` leads to. A kernel has one
- * list, of one counter at least. Names and units have letters, digits and _, up to 64. A counter or a gauge takes a word of
- * each CPU, a histogram @HISTOGRAM_WORDS@: bucket 0 counts the zeros, bucket n the values of n bits, and the last
- * word is the sum. There are 4096 words at most. Words wrap around. */
+ * list, of one counter at least. Names and units have letters, digits and _, up to 64. A counter or a
+ * gauge takes a word of each CPU, a histogram @HISTOGRAM_WORDS@: bucket 0 counts the zeros, bucket n the values
+ * of n bits, and the last word is the sum. There are 4096 words at most. Words wrap around. */
 
 #ifndef KYMO_OFF
 
-#define KYMO_COUNTER_FUNCTIONS_(name, unit)                                      \
+#define KYMO_COUNTER_FUNCTIONS_(name, unit)                                       \
     KYMO_INLINE void count_##name(size_t by) {                                    \
         kymo_count((uint32_t)kymo_word_##name, (size_t)by);                       \
     }                                                                             \
     KYMO_INLINE void count_##name##_masked(size_t by) {                           \
         kymo_count_masked_((uint32_t)kymo_word_##name, (size_t)by);               \
     }
-#define KYMO_GAUGE_FUNCTIONS_(name, unit)                                      \
-    KYMO_INLINE void count_##name(long by) {                                    \
+#define KYMO_GAUGE_FUNCTIONS_(name, unit)                                         \
+    KYMO_INLINE void count_##name(long by) {                                      \
         kymo_count((uint32_t)kymo_word_##name, (size_t)by);                       \
     }                                                                             \
-    KYMO_INLINE void count_##name##_masked(long by) {                           \
+    KYMO_INLINE void count_##name##_masked(long by) {                             \
         kymo_count_masked_((uint32_t)kymo_word_##name, (size_t)by);               \
     }
 #define KYMO_OBSERVE_FUNCTIONS_(name, unit)                                       \
@@ -1067,11 +1088,11 @@ enum kymo_id {
 
 #else
 
-#define KYMO_COUNTER_FUNCTIONS_(name, unit)                                      \
+#define KYMO_COUNTER_FUNCTIONS_(name, unit)                                       \
     KYMO_INLINE void count_##name(size_t by) { (void)by; }                        \
     KYMO_INLINE void count_##name##_masked(size_t by) { (void)by; }
-#define KYMO_GAUGE_FUNCTIONS_(name, unit)                                      \
-    KYMO_INLINE void count_##name(long by) { (void)by; }                        \
+#define KYMO_GAUGE_FUNCTIONS_(name, unit)                                         \
+    KYMO_INLINE void count_##name(long by) { (void)by; }                          \
     KYMO_INLINE void count_##name##_masked(long by) { (void)by; }
 #define KYMO_OBSERVE_FUNCTIONS_(name, unit)                                       \
     KYMO_INLINE void observe_##name(uint64_t value) { (void)value; }              \

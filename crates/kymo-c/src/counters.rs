@@ -8,7 +8,7 @@ use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-use kymo::counter::{CounterSchema, HISTOGRAM_WORDS, Kind, MOST_WORDS};
+use kymo::counter::{CounterSchema, Kind, MOST_WORDS};
 use kymo::ctf::tsdl;
 use kymo::text::Out;
 use kymo::{Memory, Tracer};
@@ -37,7 +37,46 @@ pub struct CCounters {
     count: u32,
     /// Words that they take on each CPU.
     words: u32,
-    library: &'static Library,
+    /// Null only in a table that no macro has made.
+    library: Option<&'static Library>,
+}
+
+/// A kernel's counters, and the part of the library that they need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counting {
+    pub(crate) table: &'static CCounters,
+    pub(crate) library: &'static Library,
+}
+
+impl CCounters {
+    /// What a configuration leads to; `None` for null.
+    ///
+    /// # Errors
+    /// [`Refusal::Fault`] for what is no table: not aligned, or without the library's part.
+    ///
+    /// # Safety
+    /// `table` is null, not aligned, or a table that lives for ever.
+    #[inline(always)]
+    pub(crate) unsafe fn at(table: *const CCounters) -> Result<Option<&'static Self>, Refusal> {
+        if !table.is_aligned() {
+            return Err(Refusal::Fault);
+        }
+        // SAFETY: the caller's promise.
+        let table = unsafe { table.as_ref() };
+        match table.is_none_or(|table| table.library.is_some()) {
+            true => Ok(table),
+            false => Err(Refusal::Fault),
+        }
+    }
+
+    /// With the library's part, which a table has that [`at`](Self::at) gave.
+    pub(crate) fn counting(&'static self) -> Option<Counting> {
+        let library = self.library?;
+        Some(Counting {
+            table: self,
+            library,
+        })
+    }
 }
 
 // SAFETY: constants of the kernel's.
@@ -81,7 +120,8 @@ pub(crate) fn store(counters: Option<&'static CCounters>) {
 pub extern "C" fn kymo_tick() {
     // SAFETY: null, or a table that lives for ever.
     if let Some(counters) = unsafe { COUNTERS.load(Relaxed).as_ref() } {
-        Tracer::<Port>::tick_of(counters.each());
+        // SAFETY: `check` has found that the memory has their words.
+        unsafe { Tracer::<Port>::tick_of(counters.each()) };
     }
 }
 
@@ -137,10 +177,6 @@ impl CCounters {
         })
     }
 
-    pub(crate) fn library(&self) -> &'static Library {
-        self.library
-    }
-
     fn check(&self) -> Result<(), Refusal> {
         // The macro numbers the words one behind the other.
         let mut word = 0;
@@ -156,10 +192,7 @@ impl CCounters {
             {
                 return Err(Refusal::Exists);
             }
-            word += match kind {
-                Kind::Histogram => HISTOGRAM_WORDS,
-                Kind::Counter | Kind::Gauge => 1,
-            };
+            word += kind.words();
             if word > MOST_WORDS {
                 return Err(Refusal::TooBig);
             }

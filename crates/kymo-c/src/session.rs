@@ -22,7 +22,7 @@ use kymo::{
     Refused, Sessions, State, flags,
 };
 
-use crate::counters::{self, CCounters, Library};
+use crate::counters::{self, CCounters, Counting, Library};
 use crate::error::Refusal;
 use crate::history::OWN;
 use crate::own::{self, OwnEvent};
@@ -78,8 +78,8 @@ pub struct CConfig {
     pub sample_period: u64,
     /// Most callers of a sample; 0: as many as it can have.
     pub sample_depth: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// What calls for samples: of `enum kymo_sampling_driver`.
+    pub sample_driver: u32,
     /// Room for the callers of samples, or null.
     pub sampler: *const CSampler,
     /// Samples are to be taken so often from now on, in ticks; 0: no more. Or null.
@@ -118,6 +118,10 @@ impl Events {
         asked || LIBRARYS.contains(&id.into())
     }
 
+    fn counting(&self) -> Option<Counting> {
+        self.counters.and_then(CCounters::counting)
+    }
+
     /// The names of the events, which [`own::check`] has found well-formed, each with its channel.
     pub(crate) fn names(&self) -> impl Iterator<Item = (&str, ChannelKind)> {
         self.declared().map(|event| (event.name, event.channel))
@@ -139,8 +143,8 @@ impl Declarations for Events {
         cpus: u32,
         is_on: impl Fn(u32) -> bool,
     ) {
-        if let Some(counters) = self.counters {
-            (counters.library().record)(counters, memory, cpus, &is_on);
+        if let Some(Counting { table, library }) = self.counting() {
+            (library.record)(table, memory, cpus, &is_on);
         }
     }
 }
@@ -155,8 +159,8 @@ impl Events {
         }
         let index = index - VOCABULARY.len();
         let counting = self
-            .counters
-            .map_or(&[] as &[_], |counters| counters.library().events);
+            .counting()
+            .map_or(&[] as &[_], |counters| counters.library.events);
         match counting.get(index) {
             Some(event) => Some(Some(event.declared())),
             None => Some(self.own.get(index - counting.len())?.declared().ok()),
@@ -166,8 +170,8 @@ impl Events {
     /// Writes the metadata; compiled once for all outputs.
     #[inline(never)]
     fn write(&self, session: &tsdl::Session, out: &mut Out<'_>) -> fmt::Result {
-        tsdl::write_head(out, session, |out| match self.counters {
-            Some(counters) => (counters.library().write)(counters, out),
+        tsdl::write_head(out, session, |out| match self.counting() {
+            Some(Counting { table, library }) => (library.write)(table, out),
             None => Ok(()),
         })?;
         let has = |channel| session.samples || channel != ChannelKind::Samples;
@@ -176,14 +180,14 @@ impl Events {
                 out.write_str(event.text)?;
             }
         }
-        if let Some(counters) = self.counters {
+        if let Some(Counting { table, library }) = self.counting() {
             let Library {
                 events,
                 write_numbers,
                 ..
-            } = counters.library();
+            } = library;
             let mut events = events.iter();
-            events.try_for_each(|event| write_numbers(counters, event, out))?;
+            events.try_for_each(|event| write_numbers(table, event, out))?;
         }
         own::write(self.own, out)?;
         let mut steps = CLOCK_STEPS.iter().filter(|(channel, _)| has(*channel));
@@ -358,14 +362,25 @@ impl CConfig {
         Ok(Events {
             only,
             own: own.unwrap_or_default(),
-            // SAFETY: null, or a table that lives for ever, as C's type checker has seen.
-            counters: unsafe { self.counters.as_ref() },
+            // SAFETY: as C's type checker has seen.
+            counters: unsafe { CCounters::at(self.counters) }?,
             packet_size: self.packet_size(),
             dump_state: self.dump_state,
             synchronize: self.synchronize,
             sampler: self.sampler,
             sampling: self.sampling,
         })
+    }
+
+    /// What calls for samples, if it is one whose period is in ticks.
+    #[inline(always)]
+    fn driver(&self) -> Option<SamplingDriver> {
+        match self.sample_driver {
+            0 => Some(SamplingDriver::Timer),
+            1 => Some(SamplingDriver::Nmi),
+            2 => Some(SamplingDriver::Ipi),
+            _ => None,
+        }
     }
 
     #[inline(always)]
@@ -432,7 +447,7 @@ impl CConfig {
                     0 => MAX_CALLERS as u32,
                     depth => depth,
                 },
-                driver: SamplingDriver::Timer,
+                driver: self.driver().unwrap_or(SamplingDriver::Timer),
             },
             ..Config::DEFAULT
         }
@@ -454,12 +469,12 @@ pub(crate) unsafe fn start(
     }
     // SAFETY: the caller's promise.
     let events = unsafe { config.events() }?;
-    if config.flags & !(ROLLING | HOST_READS) != 0 || config.reserved != 0 {
+    if config.flags & !(ROLLING | HOST_READS) != 0 || config.driver().is_none() {
         return Err(Refusal::Invalid);
     }
     own::check(events.own)?;
-    if let Some(counters) = events.counters {
-        (counters.library().check)(counters)?;
+    if let Some(Counting { table, library }) = events.counting() {
+        (library.check)(table)?;
     }
     let unknown = |id: &u16| !VOCABULARY.iter().any(|event| event.id == *id);
     if events.only.is_some_and(|only| only.iter().any(unknown)) {

@@ -1092,11 +1092,11 @@ pub static COUNTING: &[Event] = &[
 /// As there.
 #[cfg_attr(
     not(feature = "nmi"),
-    unsafe(export_name = "kymo_start_for_header_a7f61e29")
+    unsafe(export_name = "kymo_start_for_header_44b56f61")
 )]
 #[cfg_attr(
     feature = "nmi",
-    unsafe(export_name = "kymo_start_for_header_a7f61e29_nmi")
+    unsafe(export_name = "kymo_start_for_header_44b56f61_nmi")
 )]
 pub unsafe extern "C" fn start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.

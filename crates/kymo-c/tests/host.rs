@@ -627,6 +627,25 @@ fn a_header_of_another_version_does_not_link() {
     let nmi = format!("#define KYMO_NMI\n{header}");
     let (linked, text) = link("nmi", &nmi);
     assert!(!linked && text.contains("_nmi"), "{text}");
+    // Files that only record: the library reads the clock for these, or does not.
+    for (flags, library, is_right) in [
+        (&[][..], library(), true),
+        (&["-DKYMO_NMI"], library(), false),
+        (&["-DKYMO_NMI"], library_for_nmis(), true),
+        (&[], library_for_nmis(), false),
+    ] {
+        let file = folder.join("records.c");
+        let source = "#include \"one_cpu.h\"\nKYMO_MEMORY(1, 65536)\n\
+                      int main(void) { kymo_sched_enter_masked(); return 0; }\n";
+        fs::write(&file, source).unwrap();
+        let mut link = compiler(&C, flags);
+        link.arg(&file).args(["-x", "none"]).arg(library);
+        link.args(["-lpthread", "-ldl", "-lm", "-o"]);
+        let output = link.arg(folder.join("records")).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.success(), is_right, "{flags:?}: {text}");
+        assert!(is_right || text.contains("kymo_record_0_masked"), "{text}");
+    }
 }
 
 /// What counts by inlined code does not link where the memory has no words for it.
@@ -757,6 +776,14 @@ fn wrong_uses_do_not_compile() {
             assert!(!output.status.success(), "{list} compiles with {off:?}");
             assert!(said.contains(why), "{list}: {said}");
         }
+        // Control blocks and counters of 64 CPUs take 49,152 bytes at least.
+        let memory = "#define MINE(C, G, H) C(one, x)\nKYMO_COUNTERS(MINE)\n\
+                      KYMO_MEMORY_COUNTING(64, 40000)\n";
+        let output = compile(format!("#include \"port.h\"\n{memory}"), off);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let is_off = off.contains(&"-DKYMO_OFF");
+        assert_eq!(output.status.success(), is_off, "{said}");
+        assert!(is_off || said.contains("too small for its CPUs"), "{said}");
         for (list, why) in LISTS {
             let list = format!("#define MINE(EVENT, BARE) {list}\nKYMO_EVENTS(MINE)\n");
             let output = compile(format!("#include \"port.h\"\n{list}"), off);

@@ -1,8 +1,8 @@
 //! What a kernel must provide: [`Platform`], and the parts that it is put together from.
 //!
-//! A port names a clock, how space is reserved ([`Masked`] or [`LocalCas`]), how code reaches the
-//! control blocks of its CPU ([`ByPointer`], or [`arch`](crate::arch)'s own ways), and how to wait
-//! for the writers of other CPUs. Everything else has a default.
+//! A port names a clock, how space is reserved ([`Masked`], [`LocalCas`] or [`MaskedCas`]), how
+//! code reaches the control blocks of its CPU ([`ByPointer`], or [`arch`](crate::arch)'s own ways),
+//! and how to wait for the writers of other CPUs. Everything else has a default.
 
 use crate::count::GroupSpec;
 use crate::counter::Counters;
@@ -15,7 +15,7 @@ pub use crate::ring::local::{
     Mask, Switch,
 };
 #[cfg(target_pointer_width = "64")]
-pub use crate::ring::local_cas::LocalCas;
+pub use crate::ring::local_cas::{LocalCas, MaskedCas};
 pub use crate::ring::masked::{Interrupts, Masked};
 pub use crate::ring::switches::Switches;
 use crate::ring::without_ring;

@@ -47,6 +47,9 @@ static int wrong_lists(void) {
     wrong.list = list;
     wrong.count = 2;
     wrong.words = 67;
+    wrong.library = NULL;
+    CHECK(refuses(wrong, KYMO_EFAULT) == 0);
+    wrong.library = my_counters.library;
     list[1].name = list[0].name;
     CHECK(refuses(wrong, KYMO_EEXIST) == 0);
     list[1].name = "with blank";
@@ -109,6 +112,14 @@ int main(int argc, char **argv) {
     kymo_count(UINT32_MAX, 1);
     kymo_observe(69, 1);
     kymo_observe(UINT32_MAX, 1);
+    CHECK(kymo_uncounted() == 0);
+    this_cpu = 2;
+    count_packets_sent(1);
+    count_packets_sent_masked(1);
+    observe_request_size(1);
+    observe_request_size_masked(1);
+    this_cpu = 0;
+    CHECK(kymo_uncounted() == 4);
     CHECK(masks == 0);
 
     memset(&config, 0, sizeof config);

@@ -13,11 +13,15 @@ uint32_t this_cpu;
 int masked;
 static uint64_t now = 1000;
 static uint64_t frequency;
-static int unmasked_clock, dumps;
+static int unmasked_clock, unmasked_cpu, dumps;
+static int stops; /* kymo_stop is at work */
 
 uint64_t kymo_port_clock(void) { return ++now; }
 uint64_t kymo_port_frequency(void) { return frequency; }
-uint32_t kymo_port_cpu(void) { return this_cpu; }
+uint32_t kymo_port_cpu(void) {
+    unmasked_cpu += stops && masked == 0;
+    return this_cpu;
+}
 uintptr_t kymo_port_mask(void) { return (uintptr_t)masked++; }
 void kymo_port_unmask(uintptr_t saved) { masked = (int)saved; }
 
@@ -40,6 +44,7 @@ static int refuses(struct kymo_config config) {
         {{{22, "a", ""}, {22, "b", ""}}, KYMO_EEXIST},
         {{{22, "a", ""}, {23, "a", ""}}, KYMO_EEXIST},
         {{{22, "a", ""}, {23, "sched_switch", ""}}, KYMO_EEXIST},
+        {{{22, "a", ""}, {23, "kymo_gauge", ""}}, KYMO_EEXIST},
         {{{22, "a b", ""}, {23, "c", ""}}, KYMO_EPROTO},
         {{{22, "1a", ""}, {23, "c", ""}}, KYMO_EPROTO},
         {{{22, "", ""}, {23, "c", ""}}, KYMO_EPROTO},
@@ -170,12 +175,14 @@ int main(int argc, char **argv) {
     kymo_sched_enter();
     CHECK(now == before + 1);
     CHECK(kymo_snapshot(KYMO_TRACE) == 0 && dumps == 3);
+    stops = 1;
     CHECK(kymo_stop(KYMO_TRACE) == 5 && kymo_stop(KYMO_TRACE) == -KYMO_EINVAL);
+    stops = 0;
     CHECK(kymo_snapshot(KYMO_TRACE) == -KYMO_EINVAL);
     CHECK(kymo_switch(KYMO_TRACE, 1, true) == -KYMO_EINVAL);
     CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EINPROGRESS);
     CHECK(drain(KYMO_TRACE, argv[1], 5) == 0);
     CHECK(kymo_finish(KYMO_TRACE, NULL) == 0);
-    CHECK(masked == 0 && unmasked_clock == 0);
+    CHECK(masked == 0 && unmasked_clock == 0 && unmasked_cpu == 0);
     return 0;
 }

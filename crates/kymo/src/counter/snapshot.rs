@@ -122,14 +122,18 @@ impl<P: Platform> Tracer<P> {
     #[inline]
     pub fn tick() {
         if !P::COUNTERS.list().is_empty() {
-            Self::tick_of(P::COUNTERS.each());
+            // SAFETY: `RegionMemory` and its like have words for all of the platform's counters.
+            unsafe { Self::tick_of(P::COUNTERS.each()) };
         }
     }
 
     /// [`tick`](Self::tick) for a kernel that has declared its counters in another language: each
-    /// with the number of its first word, below those of the memory, and its kind.
+    /// with the number of its first word and its kind.
+    ///
+    /// # Safety
+    /// The memory has all words of these counters on each of its CPUs.
     #[inline]
-    pub fn tick_of(counters: impl Iterator<Item = (u32, Kind)>) {
+    pub unsafe fn tick_of(counters: impl Iterator<Item = (u32, Kind)>) {
         if !COMPILED_IN {
             return;
         }
@@ -147,7 +151,7 @@ impl<P: Platform> Tracer<P> {
             .counters_due
             .store(now.saturating_add(period), Relaxed);
         let words = P::Local::counters(cpu);
-        // SAFETY: `word` is one of a counter's, and so many words stand there.
+        // SAFETY: `word` is one of a counter's, which this CPU has: the caller's promise.
         let word = |word: u32| unsafe { &*words.add(word as usize) }.load(Relaxed);
         Self::record_counters(Cpu(control.cpu()), counters, Self::is_on_raw, word);
     }

@@ -21,10 +21,12 @@ use super::layout::{
     TIME_BITS, compact_header,
 };
 use super::local::{Base, Cursor, Epoch, Limit, Local, Mask};
+use super::masked::Interrupts;
 use super::payload::Payload;
 use super::slot::{Slot, word};
 use super::{Environment, Lost, RecordType, Reserve, name_epoch, step_back, without_ring};
 use crate::arch::local;
+use core::marker::PhantomData;
 
 /// Reservation by a CPU-local compare-and-swap; see the module.
 #[derive(Debug)]
@@ -41,6 +43,30 @@ impl Reserve for LocalCas {
             return without_ring::count();
         };
         write::<N, R>(N::Local::control(cpu, R::CHANNEL), cpu, id, payload)
+    }
+}
+
+/// [`LocalCas`] with this CPU's interrupts masked around every record, which pins the code: for
+/// kernels whose code may be moved to another CPU, and whose NMIs record.
+#[derive(Debug)]
+pub struct MaskedCas<I>(PhantomData<I>);
+
+impl<I: Interrupts> Reserve for MaskedCas<I> {
+    const KIND: ReserveKind = LocalCas::KIND;
+
+    #[inline(always)]
+    fn record<N: Environment, R: RecordType>(id: u32, payload: impl Payload) -> bool {
+        let saved = I::mask();
+        // SAFETY: interrupts are masked, and what nests all the same, `LocalCas` allows.
+        let recorded = unsafe { LocalCas::record_masked::<N, R>(id, payload) };
+        I::restore(saved);
+        recorded
+    }
+
+    #[inline(always)]
+    unsafe fn record_masked<N: Environment, R: RecordType>(id: u32, payload: impl Payload) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { LocalCas::record_masked::<N, R>(id, payload) }
     }
 }
 

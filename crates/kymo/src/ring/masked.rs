@@ -21,7 +21,8 @@ use crate::channel::ChannelKind;
 /// Masks this CPU's interrupts.
 ///
 /// # Safety
-/// Between `mask` and `restore` nothing else on this CPU may record an event.
+/// Between `mask` and `restore` nothing else on this CPU may record an event; with
+/// [`MaskedCas`](super::local_cas::MaskedCas), nothing but NMIs.
 pub unsafe trait Interrupts: 'static {
     /// Masks the interrupts; returns what `restore` needs.
     fn mask() -> usize;

@@ -156,7 +156,8 @@ pub struct Report {
     pub words: [u32; 4],
 }
 
-/// How a writer gets room for a record: [`masked::Masked`] or [`local_cas::LocalCas`]. Each build
+/// How a writer gets room for a record: [`masked::Masked`], [`local_cas::LocalCas`] or
+/// [`local_cas::MaskedCas`]. Each build
 /// has one of them, chosen by target.
 pub trait Reserve {
     /// The kind, which readers must know.

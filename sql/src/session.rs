@@ -52,11 +52,12 @@ const STACK: usize = 256 << 20;
 #[allow(missing_debug_implementations)] // The engine's context has none that says anything.
 pub struct Session {
     context: SessionContext,
-    /// Waits for answers and interrupts, on the thread that asks: those of the engine may be busy.
-    here: Runtime,
+    /// Waits for answers, interrupts and connections: the threads of the engine may be busy. It
+    /// has a thread of its own, so that connections are served between queries, too.
+    here: Handle,
     threads: Handle,
-    /// What `threads` is of, until the session ends.
-    runtime: Option<Runtime>,
+    /// What `here` and `threads` are of, until the session ends.
+    runtimes: Vec<Runtime>,
     stops_on_interrupt: bool,
     /// What is asked, if it is a store.
     store: Option<Store>,
@@ -90,7 +91,8 @@ impl Session {
 
     fn over(tables: Vec<Listed>, limits: Limits) -> Result<Session, Error> {
         let runtime = threads(limits)?;
-        let here = tokio::runtime::Builder::new_current_thread()
+        let here = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
             .enable_all()
             .build()
             .map_err(no_threads)?;
@@ -117,9 +119,9 @@ impl Session {
         context.register_catalog(CATALOG, Arc::new(catalog));
         Ok(Session {
             context,
-            here,
+            here: here.handle().clone(),
             threads: runtime.handle().clone(),
-            runtime: Some(runtime),
+            runtimes: vec![here, runtime],
             stops_on_interrupt: false,
             store: None,
             #[cfg(feature = "cluster")]
@@ -130,6 +132,8 @@ impl Session {
     }
 
     /// Asks these workers from here on. They must see the files of the store at the same paths.
+    ///
+    /// The program must end when one of its threads panics, as a [`Worker`](crate::Worker) says.
     ///
     /// # Errors
     /// [`Error::Query`] unless this is a session of a store.
@@ -210,11 +214,15 @@ impl Session {
 
     /// Asks a query with these values of its `$name` parameters, and gives the batches of its
     /// answer to `take` as they come, after a first one without rows, which has the columns.
+    /// Workers change when they come: `take` gets nothing before the whole query has ended well.
     ///
     /// # Errors
     /// [`Error::Query`] if the query is wrong or asks for more than reading, [`Error::Memory`] if
-    /// it needs more memory than it may have, [`Error::Interrupted`] if somebody stopped it, and
-    /// what `take` gives.
+    /// it needs more memory than it may have, [`Error::Interrupted`] if somebody stopped it,
+    /// [`Error::Store`] or [`Error::Damaged`] if a file of the store cannot be read,
+    /// [`Error::Cluster`] if no worker is left, the deadline is over or the answer has more than
+    /// the memory in which it is kept, [`Error::Lost`] for a worker that is none of those asked,
+    /// [`Error::Engine`] if the engine or the machine fails, and what `take` gives.
     pub fn ask(
         &self,
         sql: &str,
@@ -285,6 +293,26 @@ impl Session {
         }
     }
 
+    /// Gives an answer that was kept to `take`, piece by piece, until somebody presses ^C.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn hand_over(
+        &self,
+        answers: Vec<Answer>,
+        take: &mut (dyn FnMut(Answer) -> Result<(), Error> + Send),
+    ) -> Result<(), Error> {
+        self.here.block_on(async {
+            let mut interrupted = std::pin::pin!(self.interrupted());
+            for answer in answers {
+                tokio::select! {
+                    biased;
+                    () = &mut interrupted => return Err(Error::Interrupted),
+                    () = std::future::ready(()) => take(answer)?,
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// Runs something on the threads of the engine, until it has ended or `stop` says why it must.
     #[cfg(feature = "cluster")]
     pub(crate) fn wait_for<T: Send + 'static>(
@@ -313,7 +341,7 @@ impl Session {
     /// The thread that waits while a query runs, and computes nothing.
     #[cfg(feature = "cluster")]
     pub(crate) fn waiting(&self) -> &Handle {
-        self.here.handle()
+        &self.here
     }
 
     /// Memory that a query may use, in bytes.
@@ -347,8 +375,9 @@ pub(crate) fn environment(limits: Limits) -> Result<Arc<RuntimeEnv>, Error> {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // A query that was interrupted may compute on for a while.
-        if let Some(runtime) = self.runtime.take() {
+        // A query that was interrupted may compute on for a while, and a look-up of a worker's
+        // name may wait for the network.
+        for runtime in self.runtimes.drain(..) {
             runtime.shutdown_background();
         }
     }

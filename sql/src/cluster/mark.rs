@@ -14,6 +14,11 @@ const AT: &str = "<kymo worker ";
 const END: char = '>';
 /// A worker refuses a file.
 const FILE: &str = "<kymo file>";
+/// A worker, or the way to it, refuses a message.
+const MESSAGE: &str = "<kymo message>";
+/// A worker is asked for rows of a part that it does not have, and did not get while it waited:
+/// the engine's words. It was started again after it had got that part.
+const NO_PLAN: &str = "Worker::execute_task timed-out while waiting for the plan";
 
 /// The error with the name of the worker that it came from, if it has none yet.
 pub(super) fn named(worker: &Url, error: DataFusionError) -> DataFusionError {
@@ -23,17 +28,32 @@ pub(super) fn named(worker: &Url, error: DataFusionError) -> DataFusionError {
     }
     match lost(&error) {
         Some(why) => DataFusionError::Execution(format!("{LOST}{worker}{END}{why}")),
-        None => error.context(format!("{AT}{worker}{END}")),
+        None => match status(&error) {
+            Some(status) => {
+                let why = status.message();
+                DataFusionError::Execution(format!("{AT}{worker}{END}{MESSAGE}{why}"))
+            }
+            None => error.context(format!("{AT}{worker}{END}")),
+        },
     }
 }
 
-/// Why no answer came, if the worker or the way to it is the reason. An error of the query has
-/// another form on the wire.
+/// What the transport says, if it has failed. An error of the query has another form on the wire.
+fn status(error: &DataFusionError) -> Option<&Status> {
+    match error.find_root() {
+        DataFusionError::External(of) => of.downcast_ref(),
+        _ => None,
+    }
+}
+
+/// Why no answer came, if the worker or the way to it is the reason.
 fn lost(error: &DataFusionError) -> Option<String> {
-    let DataFusionError::External(of) = error.find_root() else {
-        return None;
-    };
-    let status = of.downcast_ref::<Status>()?;
+    if let DataFusionError::Execution(what) = error.find_root()
+        && what.starts_with(NO_PLAN)
+    {
+        return Some("it has no plan; was it started again?".to_owned());
+    }
+    let status = status(error)?;
     let is_lost = matches!(
         status.code(),
         Code::Unavailable
@@ -79,6 +99,10 @@ pub(crate) fn read(error: &DataFusionError) -> Option<Error> {
     if let Some((_, why)) = text.split_once(FILE) {
         let why = why.lines().next().unwrap_or_default();
         return Some(Error::Store(format!("worker {worker}: {why}")));
+    }
+    if let Some((_, why)) = text.split_once(MESSAGE) {
+        let why = why.lines().next().unwrap_or_default();
+        return Some(Error::Cluster(format!("worker {worker}: {why}")));
     }
     Some(match Error::of_engine(error) {
         Error::Memory => Error::Cluster(format!(
@@ -131,6 +155,28 @@ mod tests {
             matches!(&found, Error::Lost { worker, .. } if worker == "http://[::1]:50050"),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn a_worker_without_the_plan_is_lost() {
+        let ended = "Worker::execute_task timed-out while waiting for the plan to be set by the \
+                     coordinator. (elapsed)";
+        let error = named(&worker(1), DataFusionError::Execution(ended.to_owned()));
+        let found = read(&named(&worker(2), error)).unwrap();
+        assert!(
+            matches!(&found, Error::Lost { worker, .. } if worker == "http://127.0.0.1:1"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_refused_message_is_no_wrong_query() {
+        let status = Status::out_of_range("the message is too large");
+        let error = named(&worker(1), DataFusionError::External(Box::new(status)));
+        let found = read(&named(&worker(2), error)).unwrap();
+        assert!(matches!(found, Error::Cluster(_)), "{found:?}");
+        let said = found.to_string();
+        assert_eq!(said, "worker http://127.0.0.1:1: the message is too large");
     }
 
     #[test]

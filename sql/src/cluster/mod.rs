@@ -53,6 +53,8 @@ fn version() -> String {
 }
 
 /// The workers that a [`Session`] asks.
+///
+/// A program that asks workers must end when one of its threads panics, as a [`Worker`] says.
 pub struct Cluster {
     workers: Vec<Url>,
     deadline: Duration,
@@ -122,7 +124,8 @@ impl Cluster {
         self
     }
 
-    /// How many parts of queries were sent to workers, and how many rows came from them.
+    /// How many parts of queries were sent to workers, and how many rows came from them. These
+    /// counts add up over all queries, and over the attempts of a query that was asked again.
     pub fn progress(&self) -> (u64, u64) {
         let Progress { tasks, rows } = &*self.progress;
         (tasks.load(Relaxed), rows.load(Relaxed))
@@ -235,7 +238,7 @@ impl Cluster {
             let mut kept = Kept::new(session.memory());
             let asked = session.run(context, sql, parameters, stop, &mut |one| kept.add(one));
             match asked {
-                Ok(()) => return kept.answers.into_iter().try_for_each(take),
+                Ok(()) => return session.hand_over(kept.answers, take),
                 Err(Error::Lost { worker, why }) => {
                     left = there;
                     let count = left.len();
@@ -346,7 +349,9 @@ fn on_workers(
         .with_distributed_planner()
         // Every scan is shared out: what is in a store is not worth asking a cluster for less.
         .with_distributed_file_scan_config_bytes_per_partition(1)?
-        .with_distributed_metrics_collection(false)?;
+        // The stream of a worker's messages ends with its metrics, and so lasts as long as the
+        // query; without them it ends at once, and tells of no worker that is lost.
+        .with_distributed_metrics_collection(true)?;
     Ok(SessionContext::new_with_state(builder.build()))
 }
 

@@ -35,6 +35,12 @@ use crate::session::{environment, threads};
 use crate::{Error, Limits, function};
 
 /// A worker, which is bound to its address and does not run yet.
+///
+/// A program that runs a worker, or asks one, must end when any of its threads panics, such as by
+/// a panic hook that calls [`std::process::exit`]. The rows of a thread that panics are missing,
+/// and the engine ends the stream of the others as if it were complete: an answer could lack rows
+/// and be no error. `kymo-query` installs such a hook. This crate does not, for a hook is the
+/// whole program's.
 #[derive(Debug)]
 pub struct Worker {
     listener: TcpListener,
@@ -55,6 +61,8 @@ impl Worker {
     /// Binds a worker to an address, at which port 0 is any free one. There is no authentication:
     /// every client that reaches the address can read the Parquet files that the worker can, or
     /// those below `root`.
+    ///
+    /// The program must end when one of its threads panics, as [`Worker`] says.
     ///
     /// # Errors
     /// [`Error::Cluster`] if the address cannot be bound, and [`Error::Store`] if `root` is not
@@ -90,6 +98,8 @@ impl Worker {
 
     /// Runs parts of queries until SIGTERM or ^C, after it has given its address to `ready`. What
     /// runs then is lost, and its client says so.
+    ///
+    /// The program must end when one of its threads panics, as [`Worker`] says.
     ///
     /// # Errors
     /// [`Error::Cluster`] if the system refuses threads or connections.

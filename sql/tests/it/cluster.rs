@@ -366,6 +366,34 @@ fn a_deadline_ends_a_query_and_workers_go_on() {
     );
 }
 
+#[test]
+fn an_interrupt_ends_a_query_that_prints() {
+    let store = fleet("cluster-prints");
+    let worker = Worker::start(&[]);
+    let mut query = on(&[&worker], &store, ROWS).spawn().unwrap();
+    // The answer is longer than a pipe, and is there when its first line is.
+    let mut out = BufReader::new(query.stdout.take().unwrap());
+    out.read_line(&mut String::new()).unwrap();
+    signal(&query, "INT");
+    std::io::copy(&mut out, &mut std::io::sink()).unwrap();
+    let (_, said, status) = told(query.wait_with_output().unwrap());
+    assert_eq!(status, Some(130), "{said}");
+}
+
+#[test]
+fn a_worker_that_is_stopped_costs_no_answer() {
+    let store = fleet("cluster-stopped");
+    let wanted = alone(&store, PAIRS);
+    let (stays, stopped) = (Worker::start(&[]), Worker::start(&[]));
+    let mut query = on(&[&stays, &stopped], &store, PAIRS).spawn().unwrap();
+    stopped.wait_for_part(&mut query);
+    signal(&stopped.child, "STOP");
+    let (out, said, status) = told(query.wait_with_output().unwrap());
+    assert_eq!((out, status), (wanted, Some(0)), "{said}");
+    assert!(said.contains(&stopped.address), "{said}");
+    assert!(said.contains("is asked again of the others"), "{said}");
+}
+
 fn signal(child: &Child, name: &str) {
     let status = Command::new("kill")
         .args(["-s", name, &child.id().to_string()])

@@ -1,12 +1,12 @@
-/* What main.c takes of the machine. Each processor has its own processor.h, start.s and machine.c, which
- * also has what Kymo asks: the clock and the masking of interrupts. */
+/* What main.c takes of the machine. Each processor has its own processor.h, start.s and machine.c,
+ * which also has what Kymo asks: the clock and the masking of interrupts. */
 #ifndef MACHINE_H
 #define MACHINE_H
 #include "kymo.h"
 
-/* Numbers of interrupts in the trace; HAS_NMI; struct frame, which has `ip` and `fp`; KEEP_FRAME, for
- * functions that call none. And of a new thread's stack: how many words are left free at its end,
- * and which of them switch_stacks takes as the code and as the address to return to. */
+/* Numbers of interrupts in the trace; HAS_NMI; struct frame, which has `ip` and `fp`; KEEP_FRAME,
+ * for functions that call none. And of a new thread's stack: how many words are left free at its
+ * end, and which of them switch_stacks takes as the code and as the address to return to. */
 #include "processor.h"
 
 /* The clock has a frequency from then on. */
@@ -31,7 +31,7 @@ void nmi(const struct frame *frame);
 void switch_stacks(uintptr_t **from, uintptr_t *to);
 void thread_begin(void);
 _Noreturn void main(void);
-/* An exception that is none of these. */
+/* The machine calls this for an exception that it has no handler for. */
 _Noreturn void unexpected(void);
 void thread_exit(void);
 

@@ -19,19 +19,21 @@ struct thread {
     uintptr_t *sp; /* where switch_stacks left the registers */
     const char *name;
     bool has_ended;
-    KYMO_ALIGNED(16) uintptr_t stack[STACK_WORDS];
 };
 
-/* Thread 0 is idle, and runs on the stack of the boot. */
+/* Thread 0 is idle, and runs on the stack of the boot; thread 1 has the first of these stacks. */
 static struct thread threads[THREADS + 1] = {{.name = "idle"}};
-static uint32_t running, switches, interrupts, nmis, samples;
+static KYMO_ALIGNED(16) uintptr_t stacks[THREADS][STACK_WORDS];
+static uint32_t running, switches, interrupts, nmis, samples, steps;
+static uint32_t nested; /* NMIs that came while a step was recorded */
+static volatile bool is_recording;
 static uint64_t next_sample;
 
 static void print(const char *text) {
     for (; *text != '\0'; text++)
         print_char(*text);
 }
-static void print_number(uint32_t number) {
+static void print_number(uint32_t number, const char *what) {
     char digits[12];
     uint32_t at = sizeof digits - 1;
     digits[at] = '\0';
@@ -40,6 +42,7 @@ static void print_number(uint32_t number) {
         number /= 10;
     } while (number > 0);
     print(&digits[at]);
+    print(what);
 }
 
 void unexpected(void) {
@@ -61,16 +64,28 @@ static void dump_state(void) {
         kymo_thread_name(id, threads[id].name, KYMO_TO_NUL);
 }
 
+/* The stack on which an address lies. */
+static struct kymo_window stack_of(uintptr_t address) {
+    extern const char stack_bottom[], stack_top[];
+    for (uint32_t i = 0; i < THREADS; i++) {
+        const uintptr_t begin = (uintptr_t)stacks[i], end = begin + sizeof stacks[i];
+        if (address >= begin && address < end)
+            return (struct kymo_window){begin, end, NULL};
+    }
+    return (struct kymo_window){(uintptr_t)stack_bottom, (uintptr_t)stack_top, NULL};
+}
+
+/* An NMI may come while switch_to has changed `running`, and not yet the stack: `tid` is then the
+ * thread that runs next. The stack is always the one on which the NMI has put its frame. */
 static void take_sample(const struct frame *frame) {
     extern const char text_begin[], text_end[];
-    const struct thread *thread = &threads[running];
     const struct kymo_sample sample = {
         .ip = frame->ip,
         .fp = frame->fp,
         .tid = running,
         .mode = running == KYMO_TID_IDLE ? KYMO_CPU_MODE_IDLE : KYMO_CPU_MODE_KERNEL,
         .text = {(uintptr_t)text_begin, (uintptr_t)text_end},
-        .stacks = {{(uintptr_t)thread->stack, (uintptr_t)&thread->stack[STACK_WORDS], NULL}},
+        .stacks = {stack_of((uintptr_t)frame)},
     };
     samples += kymo_sample(&sample);
 }
@@ -119,7 +134,7 @@ void timer_interrupt(const struct frame *frame) {
     timer_done();
     kymo_irq_handler_exit_masked(TIMER);
     const uint32_t next = next_thread();
-    if (next != running && !(running == 0 && next == 0))
+    if (next != running)
         switch_to(next, KYMO_THREAD_STATE_RUNNABLE,
                   running == 0 ? KYMO_SWITCH_REASON_IDLE : KYMO_SWITCH_REASON_EXPIRED);
 }
@@ -127,6 +142,7 @@ void timer_interrupt(const struct frame *frame) {
 /* It may come while a record is being made. */
 void nmi(const struct frame *frame) {
     nmis++;
+    nested += is_recording;
     kymo_irq_handler_entry_masked(NMI);
     look(frame);
     kymo_irq_handler_exit_masked(NMI);
@@ -156,12 +172,15 @@ static void is_heavy(void) {
 /* Records so often, and has so many NMIs, that many come while a record is being made. */
 static void record_under_nmis(void) {
     nmi_start(50 * NMIS_A_SECOND);
-    for (uint32_t number = 0; HAS_NMI && number < STEPS; number++)
-        trace_step_masked(number);
+    for (; HAS_NMI && steps < STEPS; steps++) {
+        is_recording = true;
+        trace_step_masked(steps);
+        is_recording = false;
+    }
 }
 
 static void thread_create(uint32_t id, const char *name, void (*code)(void)) {
-    uintptr_t *sp = &threads[id].stack[STACK_WORDS - SAVED];
+    uintptr_t *sp = &stacks[id - 1][STACK_WORDS - SAVED];
     sp[CODE] = (uintptr_t)code;
     sp[RETURN] = (uintptr_t)thread_begin;
     threads[id].sp = sp;
@@ -175,7 +194,8 @@ _Noreturn void main(void) {
     thread_create(3, "light too", is_light);
     static struct kymo_config config = {
         .flags = KYMO_HOST_READS, .samples_packets = 16, .dump_state = dump_state,
-        .sampler = &sampler};
+        .sampler = &sampler,
+        .sample_driver = HAS_NMI ? KYMO_SAMPLING_DRIVER_NMI : KYMO_SAMPLING_DRIVER_TIMER};
     config.sample_period = kymo_port_frequency() / 500u;
     config.seed = kymo_port_clock();
     KYMO_OWN(config, my_events);
@@ -196,13 +216,11 @@ _Noreturn void main(void) {
     nmi_start(0);
     kymo_stop(KYMO_SAMPLE);
     kymo_stop(KYMO_TRACE);
-    print_number(switches);
-    print(" switches, ");
-    print_number(interrupts);
-    print(" interrupts, ");
-    print_number(nmis);
-    print(" nmis, ");
-    print_number(samples);
-    print(" samples\n");
+    print_number(switches, " switches, ");
+    print_number(interrupts, " interrupts, ");
+    print_number(nmis, " nmis, ");
+    print_number(samples, " samples, ");
+    print_number(steps, " steps, ");
+    print_number(nested, " nested\n");
     power_off();
 }

@@ -1,7 +1,7 @@
 /* A PC, for 32 and for 64 bits. */
 #include "pc.h"
 
-static uint32_t hertz;
+static uint64_t hertz;
 
 uint64_t kymo_port_clock(void) {
     uint32_t low, high;
@@ -37,5 +37,5 @@ void machine_start(void) {
     const uint64_t begin = kymo_port_clock();
     while ((in8(0x61) & 0x20u) == 0)
         ;
-    hertz = (uint32_t)(kymo_port_clock() - begin) * 100u;
+    hertz = (kymo_port_clock() - begin) * 100u;
 }

@@ -75,7 +75,8 @@ pub(crate) fn build(triple: &str, form: Form) -> Result<PathBuf> {
             .any(|of| triple.starts_with(of))
     {
         bail!(Usage(format!(
-            "records nest on 64-bit processors only, and {triple} is none: leave --nmi out."
+            "NMIs can record on 64-bit processors only, and {triple} is a 32-bit target: leave \
+             --nmi out."
         )));
     }
     let toolchain = match setup::toolchain()? {
@@ -319,7 +320,8 @@ pub(crate) fn threads_i386() -> Result<PathBuf> {
     threads("i386", X86_32, Form::ONE_CPU, gcc)
 }
 
-/// Builds kernels/threads-c for x86-64, with the library in which NMIs may record.
+/// Builds kernels/threads-c for x86-64. Its NMIs record, so it is linked with the library built
+/// with `nmi`.
 pub(crate) fn threads_x86_64() -> Result<PathBuf> {
     let form = Form {
         one_cpu: true,
@@ -331,7 +333,7 @@ pub(crate) fn threads_x86_64() -> Result<PathBuf> {
     threads("x86_64", "x86_64-unknown-none", form, gcc)
 }
 
-/// Builds kernels/threads-c for AArch64, by clang.
+/// Builds kernels/threads-c for AArch64 with clang.
 pub(crate) fn threads_aarch64() -> Result<PathBuf> {
     let clang = clang(
         "aarch64-none-elf",
@@ -345,7 +347,7 @@ pub(crate) fn threads_aarch64() -> Result<PathBuf> {
     )
 }
 
-/// Builds kernels/threads-c for a Cortex-M4, by clang.
+/// Builds kernels/threads-c for a Cortex-M4 with clang.
 pub(crate) fn threads_cortex_m4() -> Result<PathBuf> {
     let clang = clang(
         "thumbv7em-none-eabi",
@@ -354,7 +356,8 @@ pub(crate) fn threads_cortex_m4() -> Result<PathBuf> {
     threads("cortex-m", "thumbv7em-none-eabi", Form::ONE_CPU, clang)
 }
 
-/// Builds kernels/threads-c for a Cortex-M0, whose instructions have no compare-and-swap.
+/// Builds kernels/threads-c for a Cortex-M0. Armv6-M has no compare-and-swap, so the library takes
+/// another path.
 pub(crate) fn threads_cortex_m0() -> Result<PathBuf> {
     let clang = clang(
         "thumbv6m-none-eabi",

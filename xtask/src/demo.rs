@@ -27,7 +27,7 @@ pub(crate) enum Kernel {
     FirmwareC,
     /// A kernel in C, on four harts of RV64
     SmpC,
-    /// A kernel in C, for 32-bit x86
+    /// A kernel in C for several processors; the demo runs it on 32-bit x86
     ThreadsC,
 }
 

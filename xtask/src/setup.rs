@@ -130,7 +130,7 @@ const BABELTRACE2: [Package; 1] = [Package {
     sign: "babeltrace2",
 }];
 
-/// The compiler of kernels in C for AArch64, and its linker.
+/// clang and its linker, for kernels in C for AArch64 and Cortex-M.
 const CLANG: [Package; 2] = [
     Package {
         name: "clang",
@@ -172,7 +172,7 @@ pub(crate) fn pprof_schema() -> Result<PathBuf> {
     Ok(PathBuf::from(PPROF_SCHEMA))
 }
 
-/// Installs clang.
+/// Installs clang and lld.
 pub(crate) fn clang() -> Result<()> {
     install(&CLANG)
 }

@@ -136,7 +136,7 @@ unsafe impl ControlPointer for Port {
 }
 
 #[cfg(all(feature = "nmi", not(target_pointer_width = "64")))]
-compile_error!("records nest on 64-bit processors only");
+compile_error!("NMIs can record on 64-bit processors only");
 
 // SAFETY: see `ControlPointer` above. Whoever records has interrupts masked, or the strategy masks
 // them, which pins. The header asks that what a record calls records nothing, and that no NMI does

@@ -28,14 +28,7 @@ _start:
     str  r0, [r1]
     adds r1, #4
     b    1b
-2:  ldr  r1, =memory_begin
-    ldr  r2, =memory_end
-3:  cmp  r1, r2
-    bhs  4f
-    str  r0, [r1]
-    adds r1, #4
-    b    3b
-4:  cpsid i
+2:  cpsid i
     bl   main
 
 @ Returns from the exception to timer_thread, with interrupts masked. What was interrupted stays on

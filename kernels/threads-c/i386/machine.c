@@ -3,22 +3,26 @@
 
 void timer_entry(void);
 
+static struct gate {
+    uint16_t low, selector, flags, high;
+} gates[33];
+
+static void set_gate(uint32_t vector, void (*code)(void)) {
+    const uintptr_t entry = (uintptr_t)code;
+    gates[vector] = (struct gate){(uint16_t)entry, 8, 0x8e00, (uint16_t)(entry >> 16)};
+}
+
 void timer_start(uint32_t rate) {
-    static struct {
-        uint16_t low, selector, flags, high;
-    } gates[33];
     static KYMO_ALIGNED(4) struct {
         uint16_t padding, limit;
         const void *gates;
     } table;
-    const uintptr_t entry = (uintptr_t)timer_entry;
-    gates[32].low = (uint16_t)entry;
-    gates[32].selector = 8;
-    gates[32].flags = 0x8e00;
-    gates[32].high = (uint16_t)(entry >> 16);
+    for (uint32_t vector = 0; vector < 32; vector++)
+        set_gate(vector, unexpected);
+    set_gate(32, timer_entry);
     table.limit = sizeof gates - 1;
     table.gates = gates;
-    __asm__ volatile("lidt %0" : : "m"(table.limit), "m"(table));
+    __asm__ volatile("lidt %0" : : "m"(table.limit), "m"(table) : "memory");
     /* Both interrupt controllers: lines from 32 on, and only line 0 is open. */
     static const uint8_t words[][4] = {{0x11, 32, 4, 1}, {0x11, 40, 2, 1}};
     for (uint16_t chip = 0; chip < 2; chip++) {

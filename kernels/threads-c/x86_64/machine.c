@@ -29,11 +29,13 @@ void timer_start(uint32_t rate) {
         uint16_t padding[3], limit;
         const void *gates;
     } table;
+    for (uint32_t vector = 0; vector < 32; vector++)
+        set_gate(vector, unexpected);
     set_gate(2, nmi_entry);
     set_gate(32, timer_entry);
     table.limit = sizeof gates - 1;
     table.gates = gates;
-    __asm__ volatile("lidt %0" : : "m"(table.limit), "m"(table));
+    __asm__ volatile("lidt %0" : : "m"(table.limit), "m"(table) : "memory");
     out8(0x21, 0xff); /* The old interrupt controllers are silent. */
     out8(0xa1, 0xff);
 

@@ -30,7 +30,7 @@ const EXAMPLES: &str = "Examples:
   kymo query --into fleet --host web-7 trace    adds the trace's tables to the store fleet
   kymo query fleet \"select host, max(duration_ns) from syscalls where build = '4.1' group by host\"
   kymo query worker                             a worker, which prints its address
-  kymo query --cluster http://web-1:50050,http://web-2:50050 fleet @wake-latency
+  kymo query --cluster http://web-1:17050,http://web-2:17050 fleet @wake-latency
   kymo query --list";
 
 /// Asks traces in SQL, as they lie on disk.

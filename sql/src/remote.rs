@@ -12,11 +12,11 @@ use kymo_sql::{Error, Session};
 /// A worker prints its address on one line. It reads Parquet files and writes none. It asks for no
 /// password: let only machines reach it that may read these files.
 ///
-/// Example: kymo query worker --listen 10.0.0.7:50050 --root /srv/fleet
+/// Example: kymo query worker --listen 10.0.0.7:17050 --root /srv/fleet
 #[derive(Args)]
 pub(crate) struct WorkerArguments {
     /// The address at which it listens; port 0 is any free one.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50050")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:17050")]
     listen: SocketAddr,
     /// Read only files below this directory.
     #[arg(long, value_name = "DIRECTORY")]

@@ -149,10 +149,10 @@ mod tests {
 
     #[test]
     fn a_worker_may_have_an_address_of_ipv6() {
-        let worker = Url::parse("http://[::1]:50050").unwrap();
+        let worker = Url::parse("http://[::1]:17050").unwrap();
         let found = read(&unreachable(&worker, "refused")).unwrap();
         assert!(
-            matches!(&found, Error::Lost { worker, .. } if worker == "http://[::1]:50050"),
+            matches!(&found, Error::Lost { worker, .. } if worker == "http://[::1]:17050"),
             "{found:?}"
         );
     }

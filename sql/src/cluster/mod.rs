@@ -72,7 +72,7 @@ impl fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// The workers at these addresses, such as `http://web-1:50050`, or `web-1:50050`.
+    /// The workers at these addresses, such as `http://web-1:17050`, or `web-1:17050`.
     ///
     /// # Errors
     /// [`Error::Query`] if there is none, or one is no address.
@@ -88,7 +88,7 @@ impl Cluster {
             let url = url.filter(|url| url.scheme() == "http" && url.has_host());
             let url = url.ok_or_else(|| {
                 Error::Query(format!(
-                    "--cluster {address} is no address; give one such as http://web-1:50050"
+                    "--cluster {address} is no address; give one such as http://web-1:17050"
                 ))
             })?;
             workers.insert(url);

@@ -72,12 +72,13 @@ impl Worker {
             let found = root.canonicalize();
             found.map_err(|error| Error::Store(format!("cannot read {}: {error}", root.display())))
         });
+        let root = root.transpose()?;
         let listener = TcpListener::bind(at)
             .map_err(|error| Error::Cluster(format!("cannot listen at {at}: {error}")))?;
         Ok(Worker {
             listener,
             files: Files {
-                root: root.transpose()?,
+                root,
                 is_logged: false,
             },
             limits,

@@ -115,10 +115,11 @@ fn its_commands_run_as_written() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// With two free ports in place of those that the chapter names.
+/// At a loopback address of its own, where the ports that the chapter names are free.
 #[cfg(feature = "cluster")]
 #[test]
 fn its_commands_about_workers_run_as_written() {
+    use crate::cluster::loopback;
     use crate::store::{Folder, add, labels};
 
     let folder = Folder::new("chapter-workers");
@@ -130,15 +131,11 @@ fn its_commands_about_workers_run_as_written() {
     for (made, host) in made.iter_mut().zip(["web-1", "web-2"]) {
         add(&store, made.finish(), &labels(host, "4.1")).unwrap();
     }
-    let free = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-    let [one, other] = free
-        .each_ref()
-        .map(|bound| bound.local_addr().unwrap().port().to_string());
-    drop(free);
     let script = script(true);
     assert_eq!(script.matches("kymo query worker").count(), 2, "{script}");
     assert_eq!(script.matches("--cluster").count(), 2, "{script}");
-    let script = script.replace("50050", &one).replace("50051", &other);
+    let address = loopback().to_string();
+    let script = script.replace("127.0.0.1", &address);
     let mut shell = Command::new("sh");
     let script = script.replace("&\n", "& workers=\"$workers $!\"\n");
     let script = format!("workers=; trap 'kill $workers' EXIT\n{script}");
@@ -152,7 +149,7 @@ fn its_commands_about_workers_run_as_written() {
         .into();
     assert!(output.status.success(), "{said}{failed}");
     assert!(
-        said.contains(&format!("a worker answers at http://127.0.0.1:{one}")),
+        said.contains(&format!("a worker answers at http://{address}:17050")),
         "{said}"
     );
     assert!(said.contains("web-2"), "{said}");

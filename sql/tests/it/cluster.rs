@@ -3,9 +3,11 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -25,7 +27,8 @@ struct Worker {
 impl Worker {
     fn start(words: &[&str]) -> Worker {
         let mut command = query_command();
-        command.args(["worker", "--listen", "127.0.0.1:0", "--log"]);
+        let listen = format!("{}:0", loopback());
+        command.args(["worker", "--listen", &listen, "--log"]);
         command.args(words).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -70,6 +73,13 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A loopback address that no other test uses, so that none takes the port of a dead worker.
+pub(crate) fn loopback() -> Ipv4Addr {
+    static NUMBER: AtomicU8 = AtomicU8::new(1);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, high, low, NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
 fn query_command() -> Command {
@@ -463,7 +473,7 @@ fn workers_end_when_they_are_told() {
     second.args(["worker", "--listen", taken]);
     let (out, said, status) = told(second.output().unwrap());
     assert_eq!((out.as_str(), status), ("", Some(4)), "{said}");
-    assert!(said.contains("cannot listen at 127.0.0.1"), "{said}");
+    assert!(said.contains("cannot listen at 127."), "{said}");
 }
 
 #[test]
@@ -473,6 +483,8 @@ fn wrong_words_about_workers_are_one_sentence() {
     let store = Folder::new("cluster-words");
     add(&store, made.finish(), &labels("h", "a")).unwrap();
     let store = store.0.to_str().unwrap();
+    let bound = TcpListener::bind((loopback(), 0)).unwrap();
+    let taken = bound.local_addr().unwrap().to_string();
     let wrong: [(&[&str], i32, &str); 6] = [
         (
             &["--cluster", "http://127.0.0.1:1", &trace, "select 1"],
@@ -491,7 +503,11 @@ fn wrong_words_about_workers_are_one_sentence() {
         ),
         (&["--cluster", "", store, "select 1"], 2, "no address"),
         (&["--local-fallback", store, "select 1"], 2, "--cluster"),
-        (&["worker", "--root", "/nowhere"], 3, "/nowhere"),
+        (
+            &["worker", "--listen", &taken, "--root", "/nowhere"],
+            3,
+            "/nowhere",
+        ),
     ];
     for (words, status, says) in wrong {
         let (out, said, found) = told(query_command().args(words).output().unwrap());

@@ -51,8 +51,8 @@ pub use path::{
 };
 pub use section::{
     CallCounts, CaseKind, ClockHealth, Contradiction, Contradictions, Counters, CpuCounts, CpuUse,
-    Durations, EventCount, Interrupt, InterruptCounts, Lock, LockBlock, LongestWait, Loss, Losses,
-    Messages, OtherEvents, OwnBucket, OwnCounter, OwnHistogram, PageFaults, ProcessFaults, Report,
-    RunQueue, Samples, SystemCall, Thread, ThreadCounts, ThreadEvents, ThreadFaults, ThreadRef,
-    ThreadSamples, Waiter, WakeLatency, WorstCase, WorstWake,
+    Durations, EventCount, GroupCounters, Interrupt, InterruptCounts, Lock, LockBlock, LongestWait,
+    Loss, Losses, Messages, OtherEvents, OwnBucket, OwnCounter, OwnHistogram, PageFaults,
+    ProcessFaults, Report, RunQueue, Samples, SystemCall, Thread, ThreadCounts, ThreadEvents,
+    ThreadFaults, ThreadRef, ThreadSamples, Waiter, WakeLatency, WorstCase, WorstWake,
 };

@@ -206,7 +206,7 @@ mod tests {
                 ("events", names) => boot.events = name(names),
                 ("mode", "sample") => boot.modes = vec![Mode::Sample],
                 ("mode", "count") => boot.modes = vec![Mode::Count],
-                ("counters", names) => boot.counters = name(names),
+                ("counters", names) => boot.counters = vec![name(names)],
                 ("stacks", names) => boot.stacks = name(names),
                 ("counters_on", names) => boot.counters_on = name(names),
                 other => unreachable!("{other:?}"),
@@ -269,6 +269,7 @@ mod tests {
             GroupCount {
                 time_enabled: 1,
                 time_running: 1,
+                group: 0,
                 counts: Sequence::new(&[1]),
             },
         );
@@ -287,7 +288,8 @@ mod tests {
             0,
             5,
             EventCount {
-                event: IrqEnter::ID,
+                event: IrqEnter::ID as u16,
+                group: 0,
                 turns: 0,
                 counts: Sequence::new(&[1]),
             },

@@ -16,6 +16,7 @@ mod dump;
 mod exit;
 mod export;
 mod flame;
+mod group_list;
 mod hot;
 mod import;
 mod input;

@@ -1,6 +1,7 @@
 //! `kymo record`.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -20,7 +21,7 @@ use crate::exit::{Code, Usage};
 use crate::live::{Page, Shown};
 use crate::next::suggest_report;
 use crate::output::create_directory;
-use crate::{boot_check, summary};
+use crate::{boot_check, group_list, summary};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -187,18 +188,26 @@ impl Arguments {
     }
 }
 
-/// The names of events to count, each checked.
-fn counted(list: &str) -> anyhow::Result<Vec<String>> {
-    let mut specs = Vec::new();
-    for name in list.split(',').map(str::trim) {
-        let Some(spec) = EventSpec::from_name(name) else {
-            let what = format!("\"{name}\" cannot be counted; kymo count --list has the names");
-            return Err(Usage(what).into());
-        };
-        specs.push(spec);
+/// The names of events to count by group, each checked.
+fn counted(list: &str) -> anyhow::Result<Vec<Vec<String>>> {
+    let usage = |what: &dyn fmt::Display| Usage(format!("--counters: {what}"));
+    let mut groups = Vec::new();
+    for names in group_list::split(list).map_err(|what| usage(&what))? {
+        let mut specs = Vec::new();
+        for name in names {
+            let Some(spec) = EventSpec::from_name(name) else {
+                let what = format!("\"{name}\" cannot be counted; kymo count --list has the names");
+                return Err(Usage(what).into());
+            };
+            specs.push(spec);
+        }
+        groups.push(GroupSpec::new(&specs).map_err(|refused| usage(&refused))?);
     }
-    GroupSpec::new(&specs).map_err(|refused| Usage(format!("--counters: {refused}")))?;
-    Ok(specs.iter().map(EventSpec::to_string).collect())
+    if let Some(what) = group_list::too_many(&groups) {
+        return Err(usage(&what).into());
+    }
+    let names = |group: &GroupSpec| group.events().iter().map(EventSpec::to_string).collect();
+    Ok(groups.iter().map(names).collect())
 }
 
 impl From<RecordMode> for Mode {
@@ -276,7 +285,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NAMES")]
     stacks: Option<String>,
     /// Have every CPU count these events as one group, besides what is recorded otherwise: names
-    /// that `kymo count --list` shows, separated by commas.
+    /// that `kymo count --list` shows, separated by commas. Braces make several groups, up to 4,
+    /// which take turns if they do not fit together: '{cycles,instructions},{branches}'.
     #[arg(long, value_name = "EVENTS")]
     counters: Option<String>,
     /// Milliseconds until the counts are recorded again.
@@ -592,4 +602,35 @@ pub fn show(bar: &ProgressBar, progress: Progress) {
         parts.join("; ")
     });
     bar.tick();
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn groups_to_count_are_checked() {
+        assert_eq!(
+            counted("cycles, cs").unwrap(),
+            [["cycles", "context-switches"]]
+        );
+        let two = counted("{cycles:u,cs},{cs}").unwrap();
+        let two: Vec<_> = two.iter().map(|names| names.join(" ")).collect();
+        assert_eq!(two, ["cycles:u context-switches", "context-switches"]);
+        for (list, what) in [
+            ("{cycles},{cycels}", "\"cycels\" cannot be counted"),
+            ("{cycles", "--counters: a brace is not closed"),
+            ("{},{cycles}", "\"\" cannot be counted"),
+            (
+                "{cs},{cs},{cs},{cs},{cs}",
+                "at most 4 groups, and these are 5",
+            ),
+            (&["cs"; 17].join(","), "has 17 events"),
+        ] {
+            let error = counted(list).unwrap_err().to_string();
+            assert!(error.contains(what), "{list}: {error}");
+        }
+    }
 }

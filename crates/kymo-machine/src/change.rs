@@ -288,17 +288,21 @@ pub enum Change {
         /// The value.
         value: i64,
     },
-    /// What a CPU has counted since its last record of counts, in
+    /// What a group of a CPU's has counted since its last record of counts, in
     /// [`Machine::counted`](crate::Machine::counted).
     Counted {
+        /// The group's number.
+        group: u8,
         /// What ran there meanwhile, as far as the events with counts tell.
         ran: Ran,
         /// Whether the group was on the PMU all the time; if not, nothing is known of the counts.
         is_whole: bool,
     },
-    /// What a CPU has counted since its session began to count, in
-    /// [`Machine::counted`](crate::Machine::counted); nothing if it cannot count the group.
+    /// What a group of a CPU's has counted since the session began to count, in
+    /// [`Machine::counted`](crate::Machine::counted); nothing if the CPU cannot count it.
     GroupCounted {
+        /// The group's number.
+        group: u8,
         /// Nanoseconds since then.
         enabled: u64,
         /// Nanoseconds of these during which the group was on the PMU.

@@ -27,9 +27,10 @@ pub struct Ran {
     pub begins: bool,
 }
 
-/// A CPU's counts at an event.
+/// What a group of a CPU's had counted at an event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Seen {
+    group: u8,
     turns: u64,
     counts: Vec<u64>,
     /// What ran from there on.
@@ -39,13 +40,14 @@ pub(crate) struct Seen {
 /// The counted events, and the counts of the last record.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
-    names: Vec<Option<Arc<str>>>,
+    /// By group.
+    names: Vec<Vec<Option<Arc<str>>>>,
     last: Vec<u64>,
 }
 
 impl Counts {
     pub(crate) fn live(&self) -> usize {
-        self.names.len() + self.last.len()
+        self.names.iter().map(Vec::len).sum::<usize>() + self.last.len()
     }
 
     fn take(&mut self, counts: Option<ValueRef<'_>>) {
@@ -60,25 +62,49 @@ impl Counts {
     }
 }
 
+/// A group's number; 0 where the trace has none, because its kernel counts one group at most.
+fn number(group: Option<u64>) -> Option<u8> {
+    u8::try_from(group.unwrap_or(0)).ok()
+}
+
 impl Machine {
-    /// Names of the events that the session's group counts, in the order of the group; `None` for
-    /// one that the trace does not name.
-    pub fn counters(&self) -> &[Option<Arc<str>>] {
-        &self.counts.names
+    /// Names of the events that a group of the session's counts, in the order of the group; `None`
+    /// for one that the trace does not name.
+    pub fn counters(&self, group: u8) -> &[Option<Arc<str>>] {
+        let names = self.counts.names.get(usize::from(group));
+        names.map_or(&[], Vec::as_slice)
     }
 
-    /// The counts of the last [`Change::Counted`] or [`Change::GroupCounted`], in the order of
-    /// [`counters`](Self::counters).
+    /// How many groups the session counts, as far as the trace has named their events.
+    pub fn counter_groups(&self) -> usize {
+        self.counts.names.len()
+    }
+
+    /// The counts of the last [`Change::Counted`] or [`Change::GroupCounted`], in the order of its
+    /// group's [`counters`](Self::counters).
     pub fn counted(&self) -> &[u64] {
         &self.counts.last
     }
 
-    pub(crate) fn counted_event(&mut self, place: Option<u64>, name: Option<&str>) {
+    /// `group` is the number of the event's group, and `all` how many groups there are.
+    pub(crate) fn counted_event(
+        &mut self,
+        (group, all): (Option<u64>, Option<u64>),
+        place: Option<u64>,
+        name: Option<&str>,
+    ) {
         let place = place.and_then(|place| usize::try_from(place).ok());
-        let Some(place) = place.filter(|place| *place < MAX_EVENTS) else {
+        let place = place.filter(|place| *place < MAX_EVENTS);
+        let (Some(group), Some(place)) = (number(group), place) else {
             return;
         };
-        let names = &mut self.counts.names;
+        let groups = &mut self.counts.names;
+        // Another session may count fewer groups.
+        let all = usize::from(number(all).unwrap_or(0)).max(usize::from(group) + 1);
+        groups.resize(all, Vec::new());
+        let Some(names) = groups.get_mut(usize::from(group)) else {
+            return;
+        };
         if place == 0 {
             // Another group, perhaps with fewer events.
             names.clear();
@@ -93,37 +119,51 @@ impl Machine {
 
     pub(crate) fn group_count(
         &mut self,
+        group: Option<u64>,
         times: (Option<u64>, Option<u64>),
         counts: Option<ValueRef<'_>>,
         at: &At<'_, '_>,
     ) {
         self.counts.take(counts);
+        let Some(group) = number(group) else {
+            return;
+        };
         if times.0 == Some(0)
             && let Some(cpu) = self.cpus.get_mut(at.cpu)
         {
             // The group counts from zero again.
-            cpu.counts = None;
+            cpu.counts.retain(|seen| seen.group != group);
         }
         if let (Some(enabled), Some(running)) = times {
-            self.change(Change::GroupCounted { enabled, running });
+            self.change(Change::GroupCounted {
+                group,
+                enabled,
+                running,
+            });
         }
     }
 
-    /// What was counted since the record before on this CPU belongs to what ran from there on.
+    /// What a group has counted since its record before on this CPU belongs to what ran from there
+    /// on.
     pub(crate) fn event_count(
         &mut self,
         event: Option<u64>,
+        group: Option<u64>,
         turns: Option<u64>,
         counts: Option<ValueRef<'_>>,
         at: &At<'_, '_>,
     ) {
         self.counts.take(counts);
+        let Some(group) = number(group) else {
+            return;
+        };
         let thread = self.current(at.cpu);
         let call = thread.and_then(|thread| self.call_in(thread));
         let Some(cpu) = self.cpus.get_mut(at.cpu) else {
             return;
         };
         let now = Seen {
+            group,
             turns: turns.unwrap_or(1),
             counts: self.counts.last.clone(),
             ran: Ran {
@@ -135,9 +175,11 @@ impl Machine {
                     .contains(&event),
             },
         };
-        let Some(before) = cpu.counts.replace(now) else {
+        let Some(seen) = cpu.counts.iter_mut().find(|seen| seen.group == group) else {
+            cpu.counts.push(now);
             return;
         };
+        let before = std::mem::replace(seen, now);
         let mut is_whole = turns == Some(before.turns) && before.turns.is_multiple_of(2);
         is_whole &= before.counts.len() == self.counts.last.len();
         for (count, before) in self.counts.last.iter_mut().zip(&before.counts) {
@@ -148,6 +190,10 @@ impl Machine {
             self.counts.last.clear();
         }
         let ran = before.ran;
-        self.change(Change::Counted { ran, is_whole });
+        self.change(Change::Counted {
+            group,
+            ran,
+            is_whole,
+        });
     }
 }

@@ -30,8 +30,8 @@ pub struct Cpu {
     /// Context of the running thread while its identity is unknown.
     pub(crate) stranger: Context,
     handlers: Vec<Handler>,
-    /// Its counts at the last event that has some.
-    pub(crate) counts: Option<Seen>,
+    /// Of each group, its counts at the last event that has some.
+    pub(crate) counts: Vec<Seen>,
     /// Time of the last event.
     pub(crate) last: i64,
 }
@@ -87,13 +87,13 @@ impl Cpu {
     }
 
     pub(crate) fn open(&self) -> usize {
-        self.handlers.len() + self.stranger.pending() + usize::from(self.counts.is_some())
+        self.handlers.len() + self.stranger.pending() + self.counts.len()
     }
 
     pub(crate) fn forget(&mut self) {
         self.current = self.holder;
         self.handlers.clear();
-        self.counts = None;
+        self.counts.clear();
         self.stranger.forget();
     }
 }

@@ -165,11 +165,16 @@ understood! { machine, at:
         machine.calls.rename(call, &name);
         machine.change(Change::Named(Named::Call(call)))
     },
-    CountedEvent(e) => machine.counted_event(e.place(), e.name().as_deref()),
-    GroupCount(e) => {
-        machine.group_count((e.time_enabled(), e.time_running()), e.counts(), at);
+    CountedEvent(e) => {
+        machine.counted_event((e.group(), e.groups()), e.place(), e.name().as_deref());
     },
-    EventCount(e) => machine.event_count(e.event(), e.turns(), e.counts(), at),
+    GroupCount(e) => {
+        let times = (e.time_enabled(), e.time_running());
+        machine.group_count(e.group(), times, e.counts(), at);
+    },
+    EventCount(e) => {
+        machine.event_count(e.event(), e.group(), e.turns(), e.counts(), at);
+    },
     SessionEnd(e) => if let (Some(recorded), Some(discarded)) = (e.recorded(), e.discarded()) {
         machine.change(Change::SessionEnd { recorded, discarded })
     },

@@ -16,7 +16,7 @@
 //! | `span_begin`, `span_end` | the thread's `spans` | a slice |
 //! | `counter` | `Counters` / its name | a counter |
 //! | `mm_page_alloc`, `mm_page_free` | `Counters` / `frames allocated minus freed` | a counter |
-//! | `event_count`, `group_count` | `Counters` / the counted event's name and `, cpuN` | a counter |
+//! | `event_count`, `group_count` | `Counters` / the counted event's name, its group if there are several, and `, cpuN` | a counter |
 //! | losses, damage | `Lost` / the stream | a slice over the time in which it happened |
 //! | samples | `Kernel` / `CPU n samples`; without a CPU, as everything else | a point |
 //! | everything else | the thread's `events`; in an interrupt, or if no thread is known, `Kernel` / `CPU n events` | a point |

@@ -20,6 +20,9 @@ use crate::picture::{Group, Picture};
 use crate::thread::{Here, Processes, Thread, label};
 use crate::{Canvas, Flow, Label, Name, Noted, TID, TrackId, TrackKind};
 
+/// A group's number, an event's place in it, and the event's name.
+type CountedEvent = (u8, usize, Option<Arc<str>>);
+
 /// What is drawn as a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 enum Lost {
@@ -60,8 +63,8 @@ pub struct Timeline<C> {
     run_queues: FxHashMap<Option<u64>, TrackId>,
     /// The kernel's own counters, by number and CPU.
     own_counters: FxHashMap<(u64, u64), TrackId>,
-    /// What groups of counted events stand at, by place in the group, name and CPU.
-    group_counts: FxHashMap<(usize, Option<Arc<str>>, u64), TrackId>,
+    /// What groups of counted events stand at, by event and CPU.
+    group_counts: FxHashMap<(CountedEvent, u64), TrackId>,
     /// Tracks for points of streams without a CPU.
     streams: FxHashMap<Arc<str>, TrackId>,
     /// Tracks of losses by stream and kind, with the end of the last loss.
@@ -463,8 +466,8 @@ impl<C: Canvas> Timeline<C> {
                 counter,
                 value,
             } => self.own_counter(event, cpu, counter, value)?,
-            Change::Counted { .. } | Change::GroupCounted { .. } => {
-                self.group_counts(event, cpu)?
+            Change::Counted { group, .. } | Change::GroupCounted { group, .. } => {
+                self.group_counts(event, group, cpu)?
             }
             Change::Exec { thread, .. } => self.exec(thread, event, cpu)?,
             Change::Frames { allocated } => {
@@ -627,8 +630,9 @@ impl<C: Canvas> Timeline<C> {
         self.picture.counter(track, value)
     }
 
-    /// Draws what the group of counted events stands at on a CPU, behind the kernel's own counters.
-    fn group_counts(&mut self, event: &EventRef<'_>, cpu: u64) -> io::Result<()> {
+    /// Draws what a group of counted events stands at on a CPU, behind the kernel's own counters.
+    /// Where there are several groups, which may count the same events, names say which.
+    fn group_counts(&mut self, event: &EventRef<'_>, group: u8, cpu: u64) -> io::Result<()> {
         let Some(ValueRef::Array(counts)) = event.field("counts") else {
             return Ok(());
         };
@@ -636,15 +640,20 @@ impl<C: Canvas> Timeline<C> {
             let Some(count) = count.as_u64() else {
                 continue;
             };
-            let name = self.machine.counters().get(place).cloned().flatten();
-            let key = (place, name, cpu);
+            let name = self.machine.counters(group).get(place).cloned().flatten();
+            let key = ((group, place, name), cpu);
             let track = match self.group_counts.get(&key) {
                 Some(&track) => track,
                 None => {
-                    let of = key.1.as_deref();
+                    let of = key.0.2.as_deref();
                     let of = of.map_or_else(|| format!("event {place}"), str::to_owned);
-                    let rank = (1 << 34) | (place as u64) << 16 | cpu & 0xffff;
-                    let (kind, name) = (TrackKind::Counter, format!("{of}, cpu{cpu}"));
+                    let of_group = match self.machine.counter_groups() {
+                        0 | 1 if group == 0 => String::new(),
+                        _ => format!(", group {group}"),
+                    };
+                    let place = u64::from(group) << 24 | (place as u64) << 16;
+                    let rank = (1 << 34) | place | cpu & 0xffff;
+                    let (kind, name) = (TrackKind::Counter, format!("{of}{of_group}, cpu{cpu}"));
                     let track = self.picture.in_group(Group::Counters, kind, &name, rank)?;
                     *self.group_counts.entry(key).or_insert(track)
                 }

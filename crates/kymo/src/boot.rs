@@ -13,6 +13,7 @@
 //! | `driver=cycles`, `driver=instructions`, `count=N` | a counter makes the samples; how many of these lie between two samples of a CPU |
 //! | `stacks=NAME:NAME..` | these events record who called their tracepoints |
 //! | `counters=NAME+NAME..` | what every CPU counts, as one group: names of [events](EventSpec::from_name) |
+//! | `counters=NAME+NAME..++NAME..` | several groups, at most 4, which take turns where they do not fit together |
 //! | `count_ns=N` | nanoseconds until the counts are recorded again |
 //! | `counters_on=NAME:NAME..` | these events record the counts, too |
 //! | `send` | a program of the kernel's is to start, read, and send what it read over a port (see [`wire`](crate::wire)) |
@@ -21,7 +22,7 @@
 //! for a kind of recording.
 
 use crate::channel::ChannelKind;
-use crate::count::{EventSpec, GroupSpec, Hardware};
+use crate::count::{EventSpec, GroupSpec, MAX_GROUPS, Refused};
 use crate::event::{Vocabulary, name_fits};
 use crate::recorder::{Mode, flags};
 use crate::ring::config::Config;
@@ -61,7 +62,8 @@ pub struct Options<'a> {
     pub driver: Option<SamplingDriver>,
     /// Names of events that record their callers, separated by colons.
     pub stacks: Option<&'a str>,
-    /// Names of what every CPU counts, separated by plus signs; 1 to 16 of them.
+    /// Names of what every CPU counts: those of a group's events, 1 to 16 of them, are separated by
+    /// a plus sign each, and groups, 1 to [`MAX_GROUPS`] of them, by two.
     pub counters: Option<&'a str>,
     /// Nanoseconds until the counts are recorded again; never 0.
     pub count_ns: Option<u64>,
@@ -73,6 +75,8 @@ pub struct Options<'a> {
 const PERIOD_NS: u64 = 1_000_000;
 /// Nanoseconds until the counts are recorded again where nobody says.
 const COUNT_NS: u64 = 100_000_000;
+/// What every CPU counts where nobody says.
+const COUNTERS: &str = "cycles+instructions";
 /// Events of a counter between two samples where nobody says.
 const COUNT: u64 = 1_000_000;
 
@@ -146,8 +150,8 @@ impl<'a> Options<'a> {
             "events" => self.events = Some(names()?),
             "stacks" => self.stacks = Some(names()?),
             "counters" => {
-                group_of(value)?.ok()?;
                 self.counters = Some(value);
+                self.groups().map(drop).ok()?;
             }
             "counters_on" => self.counters_on = Some(names()?),
             "count_ns" => self.count_ns = Some(value.parse().ok().filter(|&ns| ns > 0)?),
@@ -195,17 +199,19 @@ impl<'a> Options<'a> {
         self.counters.is_some() || self.counters_on.is_some()
     }
 
-    /// What every CPU is to count: cycles and instructions where the word does not say.
+    /// What every CPU is to count, for [`Recorder::set_counting`](crate::Recorder::set_counting):
+    /// the group of cycles and instructions where the word does not say.
     ///
     /// # Errors
-    /// [`Refused`](crate::count::Refused), for a word that [`parse`](Self::parse) did not give.
-    pub fn group(&self) -> Result<GroupSpec, crate::count::Refused> {
-        let default =
-            || GroupSpec::new(&[Hardware::Cycles, Hardware::Instructions].map(EventSpec::hardware));
-        match self.counters {
-            Some(names) => group_of(names).unwrap_or(Err(crate::count::Refused::Empty)),
-            None => default(),
+    /// [`Refused`], for a word that [`parse`](Self::parse) did not give.
+    pub fn groups(&self) -> Result<impl Iterator<Item = GroupSpec> + Clone + use<'a>, Refused> {
+        // No event has two plus signs in its name.
+        let groups = self.counters.unwrap_or(COUNTERS).split("++").map(group_of);
+        if groups.clone().count() > MAX_GROUPS {
+            return Err(Refused::TooManyGroups(MAX_GROUPS));
         }
+        groups.clone().try_for_each(|group| group.map(drop))?;
+        Ok(groups.flatten())
     }
 
     /// Nanoseconds until the counts are recorded again: 100 ms where the word does not say.
@@ -283,21 +289,17 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The group of these events; `None` if one of the names is of no event.
-fn group_of(names: &str) -> Option<Result<GroupSpec, crate::count::Refused>> {
+/// The group of these events; [`Refused::Empty`] if one of the names is of no event.
+fn group_of(names: &str) -> Result<GroupSpec, Refused> {
     let mut group: Option<GroupSpec> = None;
     for name in names.split('+') {
-        let event = EventSpec::from_name(name)?;
-        let longer = match group {
-            Some(group) => group.with(event),
-            None => GroupSpec::new(&[event]),
-        };
-        match longer {
-            Ok(longer) => group = Some(longer),
-            Err(refused) => return Some(Err(refused)),
-        }
+        let event = EventSpec::from_name(name).ok_or(Refused::Empty)?;
+        group = Some(match group {
+            Some(group) => group.with(event)?,
+            None => GroupSpec::new(&[event])?,
+        });
     }
-    group.map(Ok)
+    group.ok_or(Refused::Empty)
 }
 
 #[cfg(test)]
@@ -353,6 +355,14 @@ mod tests {
             ("kymo=depth=-1", "depth=-1"),
             ("kymo=counters=", "counters="),
             ("kymo=counters=cycles+", "counters=cycles+"),
+            ("kymo=counters=cycles++", "counters=cycles++"),
+            ("kymo=counters=++cycles", "counters=++cycles"),
+            ("kymo=counters=cycles+++cs", "counters=cycles+++cs"),
+            ("kymo=counters=cycles++cycels", "counters=cycles++cycels"),
+            (
+                "kymo=counters=cs++cs++cs++cs++cs",
+                "counters=cs++cs++cs++cs++cs",
+            ),
             ("kymo=counters=cycels", "counters=cycels"),
             ("kymo=counters_on=a::b", "counters_on=a::b"),
             ("kymo=count_ns=0", "count_ns=0"),
@@ -452,6 +462,35 @@ mod tests {
         );
         // There is such a name of things, and no such event.
         assert_eq!(stray("kymo=counters_on=sys_*:syscall_*"), Some("syscall_*"));
+    }
+
+    #[test]
+    fn the_word_says_what_is_counted() {
+        let groups = |line: &str| {
+            let options = Options::parse(line).unwrap();
+            let groups = options.groups().unwrap().map(|group| {
+                let events = group.events().iter().map(EventSpec::to_string);
+                events.collect::<Vec<_>>().join(" ")
+            });
+            groups.collect::<Vec<_>>()
+        };
+        assert_eq!(groups(""), ["cycles instructions"]);
+        assert_eq!(
+            groups("kymo=counters=cs+cycles:u"),
+            ["context-switches cycles:u"]
+        );
+        assert_eq!(
+            groups("kymo=counters=cs++cycles+mem:0x10/8:rw:k++r1c++cs"),
+            [
+                "context-switches",
+                "cycles mem:0x10/8:rw:k",
+                "r1c",
+                "context-switches"
+            ]
+        );
+        let events = ["cs"; 17].join("+");
+        let line = format!("kymo=counters=cs++{events}");
+        assert_eq!(Options::parse(&line), Err(&line[5..]));
     }
 
     #[test]

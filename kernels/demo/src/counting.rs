@@ -6,7 +6,8 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use kymo::count::{
-    self, Cpu, EventSpec, GroupSpec, Groups, Handle, Hardware, Refused, Snapshot, Software,
+    self, Cpu, EventSpec, GroupSpec, Groups, Handle, Hardware, MAX_GROUPS, Refused, Snapshot,
+    Software,
 };
 
 use crate::arch::{self, pmu::Pmu};
@@ -17,9 +18,9 @@ use crate::{Kymo, MAX_HARTS, sched, smp};
 
 /// Most groups of a thread.
 const GROUPS: usize = 4;
-/// Most groups of a hart. Each is more than a kilobyte, and a hart's counters are made on the stack
-/// of the thread that asks for them first.
-const OF_HART: usize = 2;
+/// Most groups of a hart: those of the session, and the one that makes samples. Each is more than a
+/// kilobyte, and a hart's counters are made on the stack of the thread that asks for them first.
+const OF_HART: usize = MAX_GROUPS + 1;
 
 /// What each hart counts; `None` until it is asked for.
 static HARTS: [Spin<Option<Cpu<Pmu, OF_HART>>>; MAX_HARTS] = [const { Spin::new(None) }; MAX_HARTS];
@@ -72,12 +73,17 @@ fn started<'c>(
     counters: &'c mut Option<Cpu<Pmu, OF_HART>>,
     thread: &mut Groups<GROUPS>,
 ) -> &'c mut Cpu<Pmu, OF_HART> {
-    let are_new = counters.is_none();
-    let counters = counters.get_or_insert_with(|| Cpu::new(arch::pmu::new()));
-    if are_new {
-        counters.switch_in(thread, now());
+    if let Some(counters) = counters {
+        return counters;
     }
-    counters
+    begin_counters(counters).switch_in(thread, now());
+    counters.as_mut().expect("they were made")
+}
+
+/// Makes a hart's counters. They are larger than its frame should be.
+#[inline(never)]
+fn begin_counters(counters: &mut Option<Cpu<Pmu, OF_HART>>) -> &mut Cpu<Pmu, OF_HART> {
+    counters.insert(Cpu::new(arch::pmu::new()))
 }
 
 /// Calls `work` with interrupts masked.
@@ -157,7 +163,8 @@ pub fn happened(event: Software, in_kernel: bool) {
     }
 }
 
-/// Every hart is to count the session's group from now on, or nothing any more.
+/// Every hart is to count the session's groups from now on, of which this is one, or nothing any
+/// more.
 pub fn of_session(group: Option<&GroupSpec>) -> Result<(), kymo::Refused> {
     if let Some(group) = group {
         // All harts have the same PMU.

@@ -108,7 +108,7 @@ pub fn start(
     let config = options.apply(&recording::config(&recording::settings(), &asked));
     // Unknown names and drivers are refused together with the flags.
     let are_events = names.is_some() && options.stray(&kymo::vocabulary::ALL).is_none();
-    let are_counted = options.group().is_ok();
+    let are_counted = options.groups().is_ok();
     let by_counter = driver
         .flatten()
         .is_some_and(|driver| driver.counts().is_some());

@@ -87,8 +87,8 @@ pub fn start(
     options: &Options<'_>,
 ) -> Result<u32, Refused> {
     if mode == kymo::Mode::Count as u32 {
-        let group = options.group().map_err(Refused::Count)?;
-        RECORDER.set_counting(mode, &group, options.count_ns())?;
+        let groups = options.groups().map_err(Refused::Count)?;
+        RECORDER.set_counting(mode, groups, options.count_ns())?;
     }
     let started = RECORDER.start_with(mode, flags, Some(config), |name| options.records(name))?;
     set_flags(started.overflow);

@@ -19,7 +19,7 @@ pub type Slot = usize;
 
 /// Most threads, idle ones included.
 pub const THREADS: usize = 64;
-const STACK: usize = 16 << 10;
+const STACK: usize = 24 << 10;
 
 /// Priority of the idle threads. All others have 0 or more, and larger ones precede.
 pub const IDLE: i16 = -1;

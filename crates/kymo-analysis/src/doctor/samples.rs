@@ -95,7 +95,12 @@ impl Samples {
             let first = self.kernel.first;
             found.add(Severity::Missing, "sample-places", message, first, MASKED);
         }
-        if let Some(counters) = &report.counters {
+        let groups = report.counters.iter().flat_map(|all| &all.groups);
+        let of_group = |number: u8| match groups.clone().count() {
+            1 => String::new(),
+            _ => format!(" of group {number}"),
+        };
+        for counters in groups.clone() {
             let idle = counters.cpus.iter();
             let idle = idle.filter(|of| of.time_enabled_ns > 0 && of.time_running_ns == 0);
             let mut cpus: Vec<u64> = idle.map(|of| of.cpu).collect();
@@ -103,7 +108,8 @@ impl Samples {
             cpus.sort_unstable();
             let cpus: Vec<String> = cpus.iter().map(|cpu| format!("CPU {cpu}")).collect();
             if !cpus.is_empty() {
-                let message = format!("The counters never counted on {}", list(&cpus));
+                let which = of_group(counters.group);
+                let message = format!("The counters{which} never counted on {}", list(&cpus));
                 found.add(Severity::Missing, "counters", message, None, COUNT);
             }
         }

@@ -11,9 +11,19 @@ use serde::Serialize;
 use super::system_calls::identity;
 use super::{End, PerThread, ThreadRef};
 
-/// What the counters of a session's group have counted.
+/// What the groups of a session have counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Counters {
+    /// The groups, by number. Those that did not fit the PMU together have taken turns, so counts
+    /// of two groups are of different times.
+    pub groups: Vec<GroupCounters>,
+}
+
+/// What a group of a session's has counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct GroupCounters {
+    /// Its number.
+    pub group: u8,
     /// The counted events, in the order of all counts; `None` for one that the trace does not name.
     pub events: Vec<Option<String>>,
     /// The CPUs, by number.
@@ -26,7 +36,7 @@ pub struct Counters {
     pub system_calls: Vec<CallCounts>,
     /// Interrupts, without nested ones, by number.
     pub interrupts: Vec<InterruptCounts>,
-    /// Intervals between two events with counts, on one CPU.
+    /// Intervals between two records of the group's counts at events, on one CPU.
     pub intervals: u64,
     /// Those among them during which the group was not on the PMU all the time: what was counted
     /// in them is in no row.
@@ -144,6 +154,41 @@ impl Span {
 
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
+    groups: BTreeMap<u8, Group>,
+}
+
+impl Counted {
+    /// A group's counts on a CPU, with its times.
+    pub(crate) fn group(&mut self, group: u8, cpu: Option<u64>, times: (u64, u64), counts: &[u64]) {
+        self.groups
+            .entry(group)
+            .or_default()
+            .group(cpu, times, counts);
+    }
+
+    /// What a group has counted while this ran.
+    pub(crate) fn add(&mut self, group: u8, ran: Ran, is_whole: bool, counts: &[u64]) {
+        self.groups
+            .entry(group)
+            .or_default()
+            .add(ran, is_whole, counts);
+    }
+
+    pub(crate) fn finish(self, end: &End<'_>) -> Option<Counters> {
+        let groups = self.groups.into_iter();
+        let groups: Vec<_> = groups
+            .filter_map(|(number, group)| group.finish(number, end))
+            .collect();
+        (!groups.is_empty()).then_some(Counters { groups })
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.groups.values().map(Group::live).sum()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Group {
     cpus: BTreeMap<u64, Option<Span>>,
     threads: PerThread<(Option<ThreadId>, Sum)>,
     unknown: Sum,
@@ -154,8 +199,8 @@ pub(crate) struct Counted {
     not_counted: u64,
 }
 
-impl Counted {
-    pub(crate) fn group(&mut self, cpu: Option<u64>, times: (u64, u64), counts: &[u64]) {
+impl Group {
+    fn group(&mut self, cpu: Option<u64>, times: (u64, u64), counts: &[u64]) {
         let Some(cpu) = cpu else { return };
         let of_cpu = self.cpus.entry(cpu).or_default();
         if counts.is_empty() {
@@ -168,7 +213,7 @@ impl Counted {
         }
     }
 
-    pub(crate) fn add(&mut self, ran: Ran, is_whole: bool, counts: &[u64]) {
+    fn add(&mut self, ran: Ran, is_whole: bool, counts: &[u64]) {
         self.intervals += 1;
         if !is_whole {
             self.not_counted += 1;
@@ -194,7 +239,7 @@ impl Counted {
         }
     }
 
-    pub(crate) fn finish(self, end: &End<'_>) -> Option<Counters> {
+    fn finish(self, number: u8, end: &End<'_>) -> Option<GroupCounters> {
         if self.cpus.is_empty() && self.intervals == 0 {
             return None;
         }
@@ -237,8 +282,9 @@ impl Counted {
             })
             .collect();
         interrupts.sort_by_key(|row| (row.soft, row.irq));
-        let names = end.machine.counters().iter();
-        Some(Counters {
+        let names = end.machine.counters(number).iter();
+        Some(GroupCounters {
+            group: number,
             events: names
                 .map(|name| Some(name.as_deref()?.to_owned()))
                 .collect(),
@@ -252,7 +298,7 @@ impl Counted {
         })
     }
 
-    pub(crate) fn live(&self) -> usize {
+    fn live(&self) -> usize {
         self.cpus.len() + self.threads.iter().count() + self.calls.len() + self.lines.len()
     }
 }

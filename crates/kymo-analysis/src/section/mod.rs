@@ -36,7 +36,7 @@ use crate::part::Part;
 
 pub use clocks::ClockHealth;
 pub use contradictions::{Contradiction, Contradictions};
-pub use counters::{CallCounts, Counters, CpuCounts, InterruptCounts, ThreadCounts};
+pub use counters::{CallCounts, Counters, CpuCounts, GroupCounters, InterruptCounts, ThreadCounts};
 pub use cpus::CpuUse;
 pub use events::EventCount;
 pub use faults::{PageFaults, ProcessFaults, ThreadFaults};
@@ -420,12 +420,20 @@ impl Sections {
                 self.contradictions.add(rule, machine);
             }
             Change::SessionEnd { .. } => self.losses.count(change),
-            Change::Counted { ran, is_whole } => {
-                self.counters.add(ran, is_whole, machine.counted());
+            Change::Counted {
+                group,
+                ran,
+                is_whole,
+            } => {
+                self.counters.add(group, ran, is_whole, machine.counted());
             }
-            Change::GroupCounted { enabled, running } => {
-                let counts = machine.counted();
-                self.counters.group(cpu, (enabled, running), counts);
+            Change::GroupCounted {
+                group,
+                enabled,
+                running,
+            } => {
+                let (times, counts) = ((enabled, running), machine.counted());
+                self.counters.group(group, cpu, times, counts);
             }
             Change::OwnCounter {
                 cpu,

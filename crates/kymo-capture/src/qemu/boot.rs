@@ -60,8 +60,8 @@ pub struct Boot {
     pub driver: Option<SamplingDriver>,
     /// Names of the events that record who called their tracepoints; a name may end with `*`.
     pub stacks: Vec<String>,
-    /// What every CPU counts, as one group: names of events that counters count.
-    pub counters: Vec<String>,
+    /// The groups that every CPU counts: names of events that counters count.
+    pub counters: Vec<Vec<String>>,
     /// Nanoseconds until the counts are recorded again; `None` leaves it to the kernel.
     pub count_ns: Option<u64>,
     /// Names of the events that record the counts, too; a name may end with `*`.
@@ -184,7 +184,8 @@ impl Boot {
             parts.push(format!("stacks={}", self.stacks.join(":")));
         }
         if !self.counters.is_empty() {
-            parts.push(format!("counters={}", self.counters.join("+")));
+            let groups: Vec<_> = self.counters.iter().map(|names| names.join("+")).collect();
+            parts.push(format!("counters={}", groups.join("++")));
         }
         parts.extend(self.count_ns.map(|ns| format!("count_ns={ns}")));
         if !self.counters_on.is_empty() {
@@ -267,6 +268,31 @@ mod tests {
             assert!(
                 matches!(&error, BootError::Contradicts { word, .. } if word == key),
                 "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_word_says_what_is_counted() {
+        for (groups, word) in [
+            (&[&["cycles:u"][..]][..], "kymo=start,counters=cycles:u"),
+            (
+                &[&["cs"], &["cycles", "instructions"]],
+                "kymo=start,counters=cs++cycles+instructions",
+            ),
+        ] {
+            let names = |group: &&[&str]| group.iter().map(|&name| name.to_owned()).collect();
+            let boot = Boot {
+                counters: groups.iter().map(names).collect(),
+                ..Boot::default()
+            };
+            let joined = boot.join("").unwrap();
+            assert_eq!(joined, word);
+            let read = Options::parse(&joined).unwrap().groups().unwrap();
+            let lens: Vec<_> = read.map(|group| group.events().len()).collect();
+            assert_eq!(
+                lens,
+                groups.iter().map(|group| group.len()).collect::<Vec<_>>()
             );
         }
     }

@@ -1,13 +1,13 @@
 //! Compares how samples were taken and what was counted with what the kernel was asked for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kymo::event::{Enumeration as _, Event as _};
 use kymo::vocabulary::{CountedEvent, EventStack, Sample, Sampling, SamplingDriver};
 use kymo_capture::qemu::Boot;
 use kymo_ctf::{Event, Value};
 
-use crate::summary;
+use crate::{group_list, summary};
 
 /// How the trace says that samples were taken, and what it says was counted.
 #[derive(Debug, Default)]
@@ -20,8 +20,8 @@ pub(super) struct Settings {
     depth: Option<u64>,
     /// The longest chain of callers.
     longest: u64,
-    /// Names of what was counted.
-    counted: BTreeSet<String>,
+    /// By group, the names of what was counted.
+    counted: BTreeMap<u64, BTreeSet<String>>,
 }
 
 impl Settings {
@@ -47,7 +47,11 @@ impl Settings {
             }
         } else if name == CountedEvent::SCHEMA.name {
             let name = event.fields.get("name").and_then(Value::as_str);
-            self.counted.extend(name.map(str::to_owned));
+            let group = self
+                .counted
+                .entry(number("group").unwrap_or(0))
+                .or_default();
+            group.extend(name.map(str::to_owned));
         } else if [Sample::SCHEMA.name, EventStack::SCHEMA.name].contains(&name) {
             if self.period.is_none() {
                 self.period = number("period").map(|period| (period, None));
@@ -121,16 +125,25 @@ impl Settings {
     }
 
     fn other_counters(&self, boot: &Boot) -> Option<String> {
-        let mut asked = boot.counters.iter();
+        let mut asked = (0..).zip(&boot.counters);
+        let counts = |(group, names): (u64, &Vec<String>)| {
+            let counted = self.counted.get(&group);
+            counted.is_some_and(|counted| names.iter().all(|name| counted.contains(name)))
+        };
         // A trace without counts has a sentence of its own.
-        if self.counted.is_empty() || asked.all(|name| self.counted.contains(name)) {
+        if self.counted.is_empty() || asked.all(counts) {
             return None;
         }
-        let counted: Vec<&str> = self.counted.iter().map(String::as_str).collect();
+        let asked = boot.counters.iter();
+        let asked = asked.map(|names| names.iter().map(String::as_str).collect());
+        let counted = self.counted.values();
+        let counted: Vec<_> = counted
+            .map(|names| names.iter().map(String::as_str).collect())
+            .collect();
         Some(format!(
             "the kernel was asked to count {}, and counts {}",
-            boot.counters.join(","),
-            counted.join(",")
+            group_list::join(asked),
+            group_list::join(counted.into_iter())
         ))
     }
 }
@@ -293,22 +306,38 @@ mod tests {
 
     #[test]
     fn other_counters_are_told() {
-        let counted = |made: &mut Made| {
-            let name = kymo::Text::new("cycles");
-            made.event(
-                0,
-                1,
-                CountedEvent {
-                    place: 0,
-                    events: 1,
-                    name,
-                },
-            );
+        let counted_in = |made: &mut Made, group: u8, name: &str| {
+            let counted = CountedEvent {
+                group,
+                groups: 2,
+                place: 0,
+                events: 1,
+                name: kymo::Text::new(name),
+            };
+            made.event(0, 1, counted);
         };
+        let counted = |made: &mut Made| counted_in(made, 0, "cycles");
         let boot = |names: &[&str]| Boot {
-            counters: names.iter().map(|name| (*name).to_owned()).collect(),
+            counters: vec![names.iter().map(|name| (*name).to_owned()).collect()],
             ..Boot::default()
         };
+        let two = |names: [&str; 2]| Boot {
+            counters: names.map(|name| vec![name.to_owned()]).to_vec(),
+            ..Boot::default()
+        };
+        let both = |made: &mut Made| {
+            counted_in(made, 0, "cycles");
+            counted_in(made, 1, "branches");
+        };
+        assert_eq!(said(both, &two(["cycles", "branches"])), "");
+        assert_eq!(
+            said(both, &two(["branches", "cycles"])),
+            "the kernel was asked to count {branches},{cycles}, and counts {cycles},{branches}"
+        );
+        assert_eq!(
+            said(counted, &two(["cycles", "branches"])),
+            "the kernel was asked to count {cycles},{branches}, and counts cycles"
+        );
         assert_eq!(said(counted, &boot(&["cycles"])), "");
         assert_eq!(
             said(counted, &boot(&["cycles", "instructions"])),

@@ -21,6 +21,7 @@ use super::Arguments;
 use super::output::{Part, Writer};
 use super::watch::{Counts, End};
 use crate::exit::{BadInput, Code, Usage};
+use crate::group_list;
 use crate::record::watch_interrupts;
 
 /// How long the guest may take to send the rest of a trace: it sends none.
@@ -46,7 +47,8 @@ impl Drop for Scratch {
     }
 }
 
-/// What a CPU had counted at a time.
+/// What a group of a CPU's had counted at a time.
+#[derive(Clone)]
 struct Reading {
     /// Nanoseconds from the clock's origin.
     at: i64,
@@ -55,16 +57,16 @@ struct Reading {
     counts: Vec<u64>,
 }
 
-/// Each CPU's readings, in time order.
+/// Each CPU's readings of a group, in time order.
 type Readings = BTreeMap<u64, Vec<Reading>>;
 
 /// Boots the kernel, and prints what all its CPUs have counted together.
 pub fn count(arguments: &Arguments, kernel: &Path) -> anyhow::Result<Code> {
-    let spec = group(&arguments.event)?;
-    let names: Vec<String> = spec.events().iter().map(EventSpec::to_string).collect();
+    let specs = groups(&arguments.event)?;
+    let names = |spec: &GroupSpec| spec.events().iter().map(EventSpec::to_string).collect();
     let boot = Boot {
         modes: vec![Mode::Count],
-        counters: names.clone(),
+        counters: specs.iter().map(names).collect(),
         count_ns: arguments.interval.map(|ms| ms.saturating_mul(1_000_000)),
         ..Boot::default()
     };
@@ -90,8 +92,8 @@ pub fn count(arguments: &Arguments, kernel: &Path) -> anyhow::Result<Code> {
         console: None,
     };
     let recorded = record::record(&options, |_| {})?;
-    let readings = readings(&scratch.0)?;
-    if readings.is_empty() {
+    let readings = readings(&scratch.0, specs.len())?;
+    if readings.iter().all(Readings::is_empty) {
         let what = match recorded.ending {
             Ending::PoweredOff | Ending::Interrupted => {
                 "the kernel has counted nothing; does it read the word kymo= of its command line, \
@@ -102,16 +104,20 @@ pub fn count(arguments: &Arguments, kernel: &Path) -> anyhow::Result<Code> {
         };
         return Err(BadInput(what).into());
     }
-    let groups = [NamedGroup::from(spec)];
+    let groups: Vec<_> = specs.into_iter().map(NamedGroup::from).collect();
     print(&groups, &readings, arguments.interval, &mut out)?;
     out.finish()?;
-    let idle: Vec<String> = readings
-        .iter()
-        .filter(|(_, readings)| readings.is_empty())
-        .map(|(cpu, _)| cpu.to_string())
-        .collect();
-    if !idle.is_empty() {
-        message!("kymo: these CPUs could not count: {}.", idle.join(", "));
+    for (group, of_group) in readings.iter().enumerate() {
+        let idle = of_group.iter().filter(|(_, readings)| readings.is_empty());
+        let idle: Vec<String> = idle.map(|(cpu, _)| cpu.to_string()).collect();
+        let which = match readings.len() {
+            1 => String::new(),
+            _ => format!(" group {group}"),
+        };
+        if !idle.is_empty() {
+            let idle = idle.join(", ");
+            message!("kymo: these CPUs could not count{which}: {idle}.");
+        }
     }
     Ok(match recorded.ending {
         Ending::PoweredOff | Ending::Interrupted => Code::Ok,
@@ -122,30 +128,31 @@ pub fn count(arguments: &Arguments, kernel: &Path) -> anyhow::Result<Code> {
     })
 }
 
-/// The one group that a kernel counts: all events that are named, with braces around them or
-/// without.
-fn group(lists: &[String]) -> anyhow::Result<GroupSpec> {
+/// The groups that a kernel counts: those in braces, or all events that are named as one.
+fn groups(lists: &[String]) -> anyhow::Result<Vec<GroupSpec>> {
     let list = lists.join(",");
     let list = list.trim();
     if list.is_empty() {
         let default = [Hardware::Cycles, Hardware::Instructions].map(EventSpec::hardware);
-        return Ok(GroupSpec::new(&default)?);
+        return Ok(vec![GroupSpec::new(&default)?]);
     }
-    let inner = list
-        .strip_prefix('{')
-        .and_then(|list| list.strip_suffix('}'));
-    let inner = inner.unwrap_or(list);
-    if inner.contains(['{', '}']) {
-        let what = "a kernel counts one group on each CPU; name one, such as -e \
-                    '{cycles,instructions}'";
-        return Err(Usage(what.to_owned()).into());
+    let named = group_list::split(list).map_err(|what| Error::BadList {
+        list: list.to_owned(),
+        what,
+    })?;
+    let mut groups = Vec::new();
+    for names in named {
+        let mut events = Vec::new();
+        for name in names {
+            let event = EventSpec::from_name(name);
+            events.push(event.ok_or_else(|| refused(name))?);
+        }
+        groups.push(GroupSpec::new(&events).map_err(Error::from)?);
     }
-    let mut events = Vec::new();
-    for name in inner.split(',').map(str::trim) {
-        let event = EventSpec::from_name(name);
-        events.push(event.ok_or_else(|| refused(name))?);
+    if let Some(what) = group_list::too_many(&groups) {
+        return Err(Usage(format!("-e: {what}")).into());
     }
-    Ok(GroupSpec::new(&events).map_err(Error::from)?)
+    Ok(groups)
 }
 
 /// Why a kernel of one's own does not count an event. Tracepoints and PMUs by name are Linux'.
@@ -158,18 +165,28 @@ fn refused(name: &str) -> Error {
     }
 }
 
-fn readings(trace: &Path) -> anyhow::Result<Readings> {
+/// The readings of each of so many groups.
+fn readings(trace: &Path, groups: usize) -> anyhow::Result<Vec<Readings>> {
     let trace = Trace::open(trace)?;
     let map = trace.map();
-    let (mut reader, mut machine, mut all) = (map.read(), Machine::new(), Readings::new());
+    let (mut reader, mut machine) = (map.read(), Machine::new());
+    let mut all = vec![Readings::new(); groups];
     while let Some(item) = reader.next() {
         machine.add(&item);
         for change in machine.changes() {
-            let (Change::GroupCounted { enabled, running }, Some(cpu)) = (change, machine.cpu())
+            let Change::GroupCounted {
+                group,
+                enabled,
+                running,
+            } = change
             else {
                 continue;
             };
-            let of_cpu = all.entry(cpu).or_default();
+            let of_group = all.get_mut(usize::from(*group));
+            let (Some(of_group), Some(cpu)) = (of_group, machine.cpu()) else {
+                continue;
+            };
+            let of_cpu = of_group.entry(cpu).or_default();
             let counts = machine.counted().to_vec();
             if !counts.is_empty() {
                 of_cpu.push(Reading {
@@ -203,24 +220,33 @@ fn total(spec: &GroupSpec, readings: &Readings, until: i64) -> Total {
 
 /// Prints the counts of each interval, if asked for, and of all the time.
 fn print(
-    groups: &[NamedGroup; 1],
-    readings: &Readings,
+    groups: &[NamedGroup],
+    readings: &[Readings],
     interval: Option<u64>,
     out: &mut Writer,
 ) -> anyhow::Result<()> {
-    let [group] = groups;
-    let times = || readings.values().flatten().map(|reading| reading.at);
+    let times = || {
+        let of_cpus = readings.iter().flat_map(BTreeMap::values);
+        of_cpus.flatten().map(|reading| reading.at)
+    };
+    let totals = |until: i64| -> Vec<Total> {
+        let groups = groups.iter().zip(readings);
+        groups
+            .map(|(group, readings)| total(&group.spec, readings, until))
+            .collect()
+    };
     let (begin, end) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
     let since_begin = |at: i64| Duration::from_nanos(at.abs_diff(begin));
     if let Some(step) = interval.and_then(|ms| i64::try_from(ms.saturating_mul(1_000_000)).ok()) {
-        let (mut at, mut before) = (begin, total(&group.spec, readings, begin));
+        let (mut at, mut before) = (begin, totals(begin));
         while at < end {
             let next = at.saturating_add(step).min(end);
-            let now = total(&group.spec, readings, next);
+            let now = totals(next);
+            let grown = now.iter().zip(&before);
             let counts = Counts {
                 groups,
                 labels: &[],
-                totals: vec![now.since(&before)],
+                totals: grown.map(|(now, before)| now.since(before)).collect(),
                 readings: None,
                 elapsed: Duration::from_nanos(next.abs_diff(at)),
                 time: since_begin(next),
@@ -232,7 +258,7 @@ fn print(
     let counts = Counts {
         groups,
         labels: &[],
-        totals: vec![total(&group.spec, readings, end)],
+        totals: totals(end),
         readings: None,
         elapsed: since_begin(end),
         time: since_begin(end),

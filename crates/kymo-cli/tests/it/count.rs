@@ -538,9 +538,14 @@ fn what_cannot_be_counted_is_refused_in_a_sentence() {
             "--repeat runs a command several times",
         ),
         (
-            &["-e", "{cs},{faults}", "--kernel", "kernel.elf"],
+            &["-e", "{cs},{cs},{cs},{cs},{cs}", "--kernel", "kernel.elf"],
             2,
-            "a kernel counts one group on each CPU",
+            "-e: a kernel counts at most 4 groups, and these are 5",
+        ),
+        (
+            &["-e", "{cs", "--kernel", "kernel.elf"],
+            2,
+            "a brace is not closed",
         ),
         (
             &["-e", &seventeen, "--kernel", "kernel.elf"],

@@ -604,6 +604,8 @@ fn counters_that_never_count() {
         0,
         0,
         CountedEvent {
+            group: 0,
+            groups: 1,
             place,
             events,
             name,
@@ -614,6 +616,7 @@ fn counters_that_never_count() {
             let group = GroupCount {
                 time_enabled: round * MS,
                 time_running: running * round * MS,
+                group: 0,
                 counts: Sequence::new(&[running * round]),
             };
             made.event(cpu, 12 * MS + round * MS, group);

@@ -15,6 +15,8 @@ fn made(name: &str) -> Made {
     for (place, name) in [(0, "cycles"), (1, "instructions")] {
         let name = Text::new(name);
         let counted = CountedEvent {
+            group: 0,
+            groups: 1,
             place,
             events: 2,
             name,
@@ -24,7 +26,8 @@ fn made(name: &str) -> Made {
     for (time, counts) in [(1, [10, 5]), (3, [200, 90]), (5, [450, 100])] {
         made.event(1, time * US, Mark { id: 1, value: 0 });
         let count = EventCount {
-            event: Mark::ID,
+            event: Mark::ID as u16,
+            group: 0,
             turns: 2,
             counts: Sequence::new(&counts),
         };
@@ -33,6 +36,7 @@ fn made(name: &str) -> Made {
     let group = GroupCount {
         time_enabled: 9,
         time_running: 9,
+        group: 0,
         counts: Sequence::new(&[500, u64::MAX]),
     };
     made.event(1, 9 * US, group);
@@ -93,4 +97,44 @@ fn counts_of_a_group_are_counter_tracks() {
             .any(|part| part == name.as_bytes());
         assert!(has, "{name}");
     }
+}
+
+/// Two groups of a session's may count the same events.
+#[test]
+fn counts_of_several_groups_are_tracks_of_their_own() {
+    let mut made = Made::new("counted-groups");
+    for (group, place, name) in [(0, 0, "cycles"), (1, 0, "cycles"), (1, 1, "branches")] {
+        let counted = CountedEvent {
+            group,
+            groups: 2,
+            place,
+            events: 1 + group,
+            name: Text::new(name),
+        };
+        made.event(1, 0, counted);
+    }
+    for (time, group, counts) in [(1, 0, &[10][..]), (2, 1, &[20, 3]), (3, 0, &[15])] {
+        let count = GroupCount {
+            time_enabled: 10 * time,
+            time_running: 5 * time,
+            group,
+            counts: Sequence::new(counts),
+        };
+        made.event(1, time * US, count);
+    }
+    let trace = kymo_ctf::Trace::open(made.finish()).unwrap();
+    let path = std::env::temp_dir().join(format!("kymo-export-groups-{}", std::process::id()));
+    export(&trace, Format::Chrome, &path, |_| ()).unwrap();
+    let drawn = counters(&path);
+    std::fs::remove_file(&path).unwrap();
+    let expected = [
+        ("cycles, group 0, cpu1", 10),
+        ("cycles, group 1, cpu1", 20),
+        ("branches, group 1, cpu1", 3),
+        ("cycles, group 0, cpu1", 15),
+    ];
+    assert_eq!(
+        drawn,
+        expected.map(|(name, value)| (name.to_owned(), value))
+    );
 }

@@ -415,26 +415,38 @@ fn event(made: &mut Made, time: u64, cpu: u32, words: &[&str]) {
                     name
                 }),
                 "user" => add!(UserName { id: n32(of), name }),
-                "counted" => add!(CountedEvent {
-                    place: n32(of),
-                    events: 2,
-                    name
-                }),
+                "counted" => {
+                    // The group, how many there are, and the place.
+                    let numbers: Vec<u8> = of.split('/').map(|of| of.parse().unwrap()).collect();
+                    let (group, groups, place) = match numbers[..] {
+                        [group, groups, place] => (group, groups, place),
+                        _ => (0, 1, numbers[0]),
+                    };
+                    add!(CountedEvent {
+                        group,
+                        groups,
+                        place,
+                        events: 2,
+                        name
+                    })
+                }
                 _ => panic!("{what}"),
             }
         }
         // The recording's own.
-        ["group", enabled, running, ref counts @ ..] => add!(GroupCount {
+        ["group", group, enabled, running, ref counts @ ..] => add!(GroupCount {
+            group: group.parse().unwrap(),
             time_enabled: number(enabled),
             time_running: number(running),
             counts: numbers(counts),
         }),
-        ["count", at, turns, ref counts @ ..] => add!(EventCount {
+        ["count", group, at, turns, ref counts @ ..] => add!(EventCount {
             event: match at {
-                "call" => SyscallEnter::ID,
-                "irq" => IrqEnter::ID,
-                _ => SchedSwitch::ID,
+                "call" => SyscallEnter::ID as u16,
+                "irq" => IrqEnter::ID as u16,
+                _ => SchedSwitch::ID as u16,
             },
+            group: group.parse().unwrap(),
             turns: n32(turns),
             counts: numbers(counts),
         }),

@@ -209,7 +209,11 @@ pub fn shown(machine: &Machine, change: &Change) -> String {
             format!("span-end {id} by {} ends {ends}", maybe(thread))
         }
         Change::Counter { id, value } => format!("counter {id} {value}"),
-        Change::Counted { ran, is_whole } => {
+        Change::Counted {
+            group,
+            ran,
+            is_whole,
+        } => {
             let whole = if is_whole { "" } else { " not whole" };
             let of = or_unknown(ran.call.map(|id| call(machine, id)));
             let (line, begins) = (
@@ -218,12 +222,16 @@ pub fn shown(machine: &Machine, change: &Change) -> String {
             );
             let counts = machine.counted();
             format!(
-                "counted {} call {of} irq {line}{begins} {counts:?}{whole}",
+                "counted {group} by {} call {of} irq {line}{begins} {counts:?}{whole}",
                 maybe(ran.thread)
             )
         }
-        Change::GroupCounted { enabled, running } => {
-            format!("group {enabled} {running} {:?}", machine.counted())
+        Change::GroupCounted {
+            group,
+            enabled,
+            running,
+        } => {
+            format!("group {group} {enabled} {running} {:?}", machine.counted())
         }
         Change::OwnCounter {
             cpu,

@@ -43,11 +43,10 @@ pub struct Overflow {
 
 impl<P: Pmu, const N: usize> Cpu<P, N> {
     /// Nothing is counted.
+    #[inline(always)] // It is made where it stays: on a stack, it would be large.
     pub const fn new(pmu: P) -> Cpu<P, N> {
-        let mut own = Groups::NONE;
-        own.are_on = true;
         Cpu {
-            own,
+            own: Groups::ON_PMU,
             counts: Counts {
                 pmu,
                 software: [[0; 2]; Software::ALL.len()],

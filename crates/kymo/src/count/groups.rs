@@ -178,6 +178,12 @@ impl<const N: usize> Groups<N> {
         are_first: false,
     };
 
+    /// No groups, of which a [`Cpu`](super::Cpu) takes care.
+    pub(super) const ON_PMU: Groups<N> = Groups {
+        are_on: true,
+        ..Groups::NONE
+    };
+
     /// Adds a group, which counts from now on, and gives its leader's handle.
     ///
     /// # Errors

@@ -9,7 +9,7 @@
 //! [`Groups`] are those of a CPU or of a thread; [`Cpu`] puts them on the CPU's [PMU](pmu::Pmu) and
 //! takes them off. The kernel calls it at four places: the tick, the thread switch, the PMU's
 //! interrupt, and where software events happen. In a session of the mode `count`, every CPU counts
-//! a group of the session's besides: [`Counting`].
+//! groups of the session's besides: [`Counting`].
 //!
 //! ```
 //! use kymo::count::pmu::Model;
@@ -68,7 +68,7 @@ pub use group::{
 };
 pub use groups::{Groups, Handle, check};
 pub use scale::scale;
-pub use session::Counting;
+pub use session::{Counting, MAX_GROUPS};
 
 #[doc(inline)]
 pub use crate::__count_group as group;

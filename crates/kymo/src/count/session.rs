@@ -1,7 +1,8 @@
-//! Counting in a session: every CPU counts one group, and records what it has counted.
+//! Counting in a session: every CPU counts the same groups, and records what they have counted.
 //!
 //! [`Counting`] holds what is asked for. Each CPU notices a change when the kernel calls
-//! [`Tracer::count`] there, and takes up the group or gives it up.
+//! [`Tracer::count`] there, and takes up the groups or gives them up. Groups that do not fit the
+//! PMU together take turns, as a CPU's own groups do: each has its own times and counts.
 
 use core::fmt::{self, Write};
 
@@ -10,7 +11,7 @@ use super::event::EventSpec;
 use super::group::GroupSpec;
 use super::groups::{Group, Groups, Handle};
 use super::pmu::Pmu;
-use crate::exclusive::Exclusive;
+use crate::exclusive::{Claim, Exclusive};
 use crate::platform::Platform;
 use crate::ring::payload::PayloadWriter;
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -18,7 +19,13 @@ use crate::tracer::{COMPILED_IN, Tracer};
 use crate::vocabulary::{CountedEvent, EventCount, GroupCount};
 use crate::{NameEpoch, Text};
 
-/// The group that every CPU is to count, and how often what it has counted is recorded.
+/// Most groups that a session counts on each CPU.
+pub const MAX_GROUPS: usize = 4;
+
+/// How often a CPU looks again at what is asked for while another one does.
+const LOOKS: usize = 1_000;
+
+/// The groups that every CPU is to count, and how often what they have counted is recorded.
 pub struct Counting {
     asked: Exclusive<Asked>,
     /// How often counting began or ended: odd while there is something to count.
@@ -32,13 +39,19 @@ impl fmt::Debug for Counting {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
-    group: Option<GroupSpec>,
+    /// Those behind the first `None` are `None`.
+    groups: [Option<GroupSpec>; MAX_GROUPS],
     /// Nanoseconds.
     period: u64,
-    /// Whether the present session has counted it.
+    /// Whether the present session has counted them.
     is_used: bool,
+}
+
+impl Asked {
+    fn groups(&self) -> impl Iterator<Item = &GroupSpec> {
+        self.groups.iter().flatten()
+    }
 }
 
 /// A CPU's part in the session.
@@ -46,8 +59,10 @@ struct Asked {
 pub(super) struct Recorded {
     /// The value of [`Counting::changes`] that the CPU has acted on.
     changes: u32,
-    /// `None` where nothing is counted, or the group could not be taken up.
-    leader: Option<Handle>,
+    /// How many groups the session counts; 0 where it does not count.
+    asked: u8,
+    /// By number, the groups that the CPU counts; `None` for one that it could not take up.
+    leaders: [Option<Handle>; MAX_GROUPS],
     period: u64,
     /// When the counts are to be recorded next.
     due: u64,
@@ -56,7 +71,8 @@ pub(super) struct Recorded {
 impl Recorded {
     pub(super) const NOTHING: Recorded = Recorded {
         changes: 0,
-        leader: None,
+        asked: 0,
+        leaders: [None; MAX_GROUPS],
         period: 0,
         due: 0,
     };
@@ -65,7 +81,7 @@ impl Recorded {
 impl Counting {
     pub(crate) const fn new() -> Counting {
         let asked = Asked {
-            group: None,
+            groups: [None; MAX_GROUPS],
             period: 0,
             is_used: false,
         };
@@ -76,19 +92,27 @@ impl Counting {
         }
     }
 
-    /// Sets what is counted from the next beginning on. False if something else was counted before
-    /// in this session: a trace has the names of one group. One call at a time.
-    pub(crate) fn set(&self, group: &GroupSpec, period: u64) -> bool {
+    /// Sets what is counted from the next beginning on: at most [`MAX_GROUPS`] groups. False if
+    /// something else was counted before in this session: a trace has the names of one set of
+    /// groups. One call at a time.
+    pub(crate) fn set(&self, groups: impl Iterator<Item = GroupSpec> + Clone, period: u64) -> bool {
         let mut asked = self.asked.wait();
         let asked = asked.get();
-        if asked.is_used && asked.group != Some(*group) {
-            return false;
+        let len = groups.clone().count();
+        if asked.is_used {
+            let mut pairs = asked.groups.iter().zip(groups.clone());
+            let is_other = len != asked.groups().count();
+            if is_other || pairs.any(|(known, group)| known.as_ref() != Some(&group)) {
+                return false;
+            }
         }
-        *asked = Asked {
-            group: Some(*group),
-            period,
-            is_used: asked.is_used,
-        };
+        for (place, group) in asked.groups.iter_mut().zip(groups) {
+            *place = Some(group);
+        }
+        for place in asked.groups.iter_mut().skip(len) {
+            *place = None;
+        }
+        asked.period = period;
         true
     }
 
@@ -103,9 +127,14 @@ impl Counting {
         self.asked.wait().get().is_used = is_used;
     }
 
-    /// What is to be counted; `None` if that was never set.
-    pub(crate) fn group(&self) -> Option<GroupSpec> {
-        self.asked.wait().get().group
+    /// How many groups are to be counted; 0 if that was never set.
+    pub(crate) fn len(&self) -> usize {
+        self.asked.wait().get().groups().count()
+    }
+
+    /// The group of this number, if so many are to be counted.
+    pub(crate) fn group(&self, number: usize) -> Option<GroupSpec> {
+        self.asked.wait().get().groups().nth(number).copied()
     }
 
     /// Begins to count, or ends it. One call at a time.
@@ -127,6 +156,33 @@ impl Counting {
         // Partner: the release in `switch`.
         self.changes.load(Acquire)
     }
+
+    /// What is asked for; `None` if another caller has it for long, as does the code that an
+    /// interrupt interrupts.
+    fn look(&self) -> Option<Claim<'_, Asked>> {
+        let claim = || {
+            let claim = self.asked.claim();
+            if claim.is_none() {
+                core::hint::spin_loop();
+            }
+            claim
+        };
+        (0..LOOKS).find_map(|_| claim())
+    }
+
+    /// By number, how many events each group has: 0 behind the last one.
+    fn lens(&self) -> Option<[u8; MAX_GROUPS]> {
+        let mut asked = self.look()?;
+        let len = |group: &Option<GroupSpec>| group.as_ref().map_or(0, |it| it.events().len());
+        Some(asked.get().groups.each_ref().map(|group| len(group) as u8))
+    }
+
+    /// The event at this place of a group.
+    fn event(&self, group: u8, place: u8) -> Option<EventSpec> {
+        let mut asked = self.look()?;
+        let group = asked.get().groups.get(usize::from(group))?.as_ref()?;
+        group.events().get(usize::from(place)).copied()
+    }
 }
 
 impl<P: Platform> Tracer<P> {
@@ -135,8 +191,8 @@ impl<P: Platform> Tracer<P> {
     /// begins or ends. `now` is in nanoseconds, of the clock that `cpu` is used with; interrupts
     /// are masked.
     ///
-    /// A CPU that cannot count the group, although the kernel has accepted it, records no counts,
-    /// once.
+    /// A CPU that cannot count a group, although the kernel has accepted it, records that once, and
+    /// counts the others.
     #[inline]
     pub fn count<Q: Pmu, const N: usize, const M: usize>(
         counting: &Counting,
@@ -150,8 +206,8 @@ impl<P: Platform> Tracer<P> {
         let changes = counting.changes();
         if cpu.recorded.changes != changes {
             Self::change_counting(counting, cpu, thread, now, changes);
-        } else if cpu.recorded.leader.is_some() && now >= cpu.recorded.due {
-            Self::record_group(counting, cpu, thread, now);
+        } else if cpu.recorded.asked > 0 && now >= cpu.recorded.due {
+            Self::record_groups(counting, cpu, thread, now);
         }
     }
 
@@ -165,77 +221,93 @@ impl<P: Platform> Tracer<P> {
         changes: u32,
     ) {
         let before = cpu.recorded;
-        if let Some(leader) = before.leader {
+        if before.asked > 0 {
             // The last counts belong to the session that ends, and to none after it.
             if changes == before.changes.wrapping_add(1) {
-                Self::record_group(counting, cpu, thread, now);
+                Self::record_groups(counting, cpu, thread, now);
             }
-            // Stale only if the kernel has detached it.
-            let _ = cpu.change(thread, now, |_, own, _| own.detach_all(leader));
-            cpu.recorded.leader = None;
+            cpu.change(thread, now, |_, own, _| give_up(own, &before.leaders));
+            (cpu.recorded.asked, cpu.recorded.leaders) = (0, [None; MAX_GROUPS]);
         }
         if changes.is_multiple_of(2) {
             cpu.recorded.changes = changes;
             return;
         }
+        // First, so that recording the names is not counted.
+        Self::name_counted(counting);
         // Another CPU, or the code that this interrupts, may be looking too: then it is done at the
         // next tick.
-        let Some(asked) = counting.asked.claim().map(|mut asked| *asked.get()) else {
+        let Some((asked, leaders, period)) = take_up(counting, cpu, thread, now) else {
             return;
         };
-        let leader = asked.group.as_ref().and_then(|group| {
-            // First, so that recording the names is not counted.
-            Self::name_counted(counting, group.events().iter());
-            cpu.change(thread, now, |pmu, own, _| own.attach(pmu, group).ok())
-        });
         cpu.recorded = Recorded {
             changes,
-            leader,
-            period: asked.period.max(1),
+            asked,
+            leaders,
+            period: period.max(1),
             due: now,
         };
-        match leader {
-            Some(_) => Self::record_group(counting, cpu, thread, now),
-            None => Self::record_nothing(),
+        let numbers = 0..asked;
+        for (number, _) in numbers.zip(leaders).filter(|(_, leader)| leader.is_none()) {
+            Self::record_without(number);
         }
+        Self::record_groups(counting, cpu, thread, now);
     }
 
-    /// Says that this CPU does not count.
-    fn record_nothing() {
+    /// Records that this CPU does not count a group.
+    fn record_without(group: u8) {
         if Self::is_on::<GroupCount>() {
-            Self::record_in_place::<GroupCount>(5, |_| {});
+            Self::record_in_place::<GroupCount>(GROUP_COUNT_WORDS, |out| {
+                out.push_long(0);
+                out.push_long(0);
+                out.push(first_byte(group));
+            });
         }
     }
 
     /// Records the names of the events, unless they were recorded in this name epoch.
-    fn name_counted<'e>(counting: &Counting, events: impl ExactSizeIterator<Item = &'e EventSpec>) {
-        let Some(epoch) = counting
-            .named
-            .due()
-            .filter(|_| Self::is_on::<CountedEvent>())
-        else {
-            return;
-        };
-        let len = events.len() as u32;
-        let mut are_named = true;
-        for (place, event) in (0..).zip(events) {
-            let mut name = Text::EMPTY;
-            // What does not fit is cut off.
-            let _ = write!(name, "{event}");
-            are_named &= Self::record(CountedEvent {
-                place,
-                events: len,
-                name,
-            });
-        }
-        if are_named {
+    fn name_counted(counting: &Counting) {
+        let due = counting.named.due();
+        if let Some(epoch) = due.filter(|_| Self::is_on::<CountedEvent>())
+            && Self::name_groups(counting)
+        {
             counting.named.named_in(epoch);
         }
     }
 
+    /// Records the names of all groups' events. False if some are missing, and are to be recorded
+    /// at another time.
+    #[cold]
+    #[inline(never)]
+    fn name_groups(counting: &Counting) -> bool {
+        let Some(lens) = counting.lens() else {
+            return false;
+        };
+        let groups = lens.iter().filter(|len| **len > 0).count() as u8;
+        let mut are_named = true;
+        for (group, events) in (0..groups).zip(lens) {
+            for place in 0..events {
+                let event = counting.event(group, place);
+                are_named &= event.is_some_and(|event| {
+                    let mut name = Text::EMPTY;
+                    // What does not fit is cut off.
+                    let _ = write!(name, "{event}");
+                    Self::record(CountedEvent {
+                        group,
+                        groups,
+                        place,
+                        events,
+                        name,
+                    })
+                });
+            }
+        }
+        are_named
+    }
+
     /// Records the counts of now.
     #[inline(never)]
-    fn record_group<Q: Pmu, const N: usize, const M: usize>(
+    fn record_groups<Q: Pmu, const N: usize, const M: usize>(
         counting: &Counting,
         cpu: &mut Cpu<Q, N>,
         thread: &mut Groups<M>,
@@ -251,35 +323,58 @@ impl<P: Platform> Tracer<P> {
             next
         };
         cpu.update(thread, now);
-        if let Some(group) = cpu.recorded_group()
-            && Self::is_on::<GroupCount>()
-        {
+        if !Self::is_on::<GroupCount>() {
+            return;
+        }
+        Self::name_counted(counting);
+        for (number, group) in cpu.recorded_groups() {
             let members = group.members();
-            Self::name_counted(counting, members.iter().map(|member| &member.spec));
-            Self::record_in_place::<GroupCount>(5 + 2 * members.len(), |out| {
+            Self::record_in_place::<GroupCount>(GROUP_COUNT_WORDS + 2 * members.len(), |out| {
                 out.push_long(group.time_enabled);
                 out.push_long(group.time_running);
+                out.push(first_byte(number));
                 put_counts(out, members.len(), members.iter().map(|member| member.raw));
             });
         }
     }
 
-    /// Records what this CPU's group of the session has counted until `now`, for the event of this
-    /// id that was recorded just now. [`Platform::context`] calls it; interrupts are masked.
+    /// Records what the session's groups that are on this CPU's PMU have counted until `now`, for
+    /// the event of this id that was recorded just now: a record each. [`Platform::context`] calls
+    /// it; interrupts are masked.
+    ///
+    /// Whether anything was recorded. Nothing is for an id that 16 bits do not hold, which no event
+    /// has.
     pub fn event_count<Q: Pmu, const N: usize>(cpu: &Cpu<Q, N>, event: u32, now: u64) -> bool {
         if !COMPILED_IN || !Self::is_on::<EventCount>() {
             return false;
         }
-        let Some(group) = cpu.recorded_group() else {
+        let Ok(event) = u16::try_from(event) else {
             return false;
         };
-        let len = group.members().len();
-        Self::record_in_place::<EventCount>(3 + 2 * len, |out| {
-            out.push(event);
-            out.push(group.turns);
-            put_counts(out, len, cpu.counts_of(group, now));
+        let running = cpu.recorded_groups().filter(|(_, group)| group.is_running);
+        running.fold(false, |is_any, (number, group)| {
+            let len = group.members().len();
+            is_any
+                | Self::record_in_place::<EventCount>(EVENT_COUNT_WORDS + 2 * len, |out| {
+                    let [low, high] = event.to_ne_bytes();
+                    out.push(u32::from_ne_bytes([low, high, number, 0]));
+                    out.push(group.turns);
+                    put_counts(out, len, cpu.counts_of(group, now));
+                })
         })
     }
+}
+
+/// Words of a [`GroupCount`] without its counts: two times, the group, and how many counts there
+/// are.
+const GROUP_COUNT_WORDS: usize = 6;
+/// Words of an [`EventCount`] without its counts: the event with the group, the turns, and how many
+/// counts there are.
+const EVENT_COUNT_WORDS: usize = 3;
+
+/// A word whose first byte in memory is this, and whose others are padding.
+const fn first_byte(byte: u8) -> u32 {
+    u32::from_ne_bytes([byte, 0, 0, 0])
 }
 
 /// The sequence of counts.
@@ -291,10 +386,46 @@ fn put_counts(out: &mut PayloadWriter<'_>, len: usize, counts: impl Iterator<Ite
     });
 }
 
+/// Detaches the session's groups.
+fn give_up<const N: usize>(own: &mut Groups<N>, leaders: &[Option<Handle>; MAX_GROUPS]) {
+    for leader in leaders.iter().flatten() {
+        // Stale only if the kernel has detached it.
+        let _ = own.detach_all(*leader);
+    }
+}
+
+/// What a CPU has taken up: how many groups the session counts, the leaders of those that this CPU
+/// can count, and the period.
+type Taken = (u8, [Option<Handle>; MAX_GROUPS], u64);
+
+/// Attaches all that is asked for at once, so that the groups begin together. `None` if another
+/// caller has what is asked for: then nothing is attached.
+fn take_up<Q: Pmu, const N: usize, const M: usize>(
+    counting: &Counting,
+    cpu: &mut Cpu<Q, N>,
+    thread: &mut Groups<M>,
+    now: u64,
+) -> Option<Taken> {
+    cpu.change(thread, now, |pmu, own, _| {
+        let mut asked = counting.look()?;
+        let asked = asked.get();
+        let (mut leaders, mut len) = ([None; MAX_GROUPS], 0);
+        for (leader, group) in leaders.iter_mut().zip(asked.groups()) {
+            *leader = own.attach(pmu, group).ok();
+            len += 1;
+        }
+        Some((len, leaders, asked.period))
+    })
+}
+
 impl<P: Pmu, const N: usize> Cpu<P, N> {
-    /// The CPU's group of the session.
+    /// The CPU's groups of the session, each with its number.
     #[inline]
-    fn recorded_group(&self) -> Option<&Group> {
-        self.own().led_by(self.recorded.leader?)
+    fn recorded_groups(&self) -> impl Iterator<Item = (u8, &Group)> {
+        let leaders = self.recorded.leaders.iter();
+        let groups = leaders.map(|leader| self.own().led_by((*leader)?));
+        (0..self.recorded.asked)
+            .zip(groups)
+            .filter_map(|(number, group)| Some((number, group?)))
     }
 }

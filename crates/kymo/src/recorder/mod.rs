@@ -23,7 +23,7 @@ pub use refused::Refused;
 use core::fmt;
 
 use crate::channel::{ChannelKind, ChannelSet};
-use crate::count::{Counting, GroupSpec};
+use crate::count::{self, Counting, GroupSpec, MAX_GROUPS};
 use crate::ctf::stream::Stream;
 use crate::event::{Declarations, Declared, Vocabulary, name_fits};
 use crate::exclusive::Exclusive;
@@ -435,25 +435,34 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
     }
 
     /// Sets what the mode `count` counts from its next start on, on every CPU, and after how many
-    /// nanoseconds the counts are recorded again.
+    /// nanoseconds the counts are recorded again. Several groups are numbered in their order; those
+    /// that do not fit a CPU's PMU together take turns at the kernel's ticks. `start` calls
+    /// [`Platform::counting`] once for each group, and a CPU finds all of them at the last call.
+    /// The groups pass through about 5 KiB of stack.
     ///
     /// # Errors
-    /// [`Refused`]; [`Refused::Invalid`] for another mode, and [`Refused::InProgress`] while the
-    /// mode is not idle, or where the session has counted another group before.
+    /// [`Refused`]; [`Refused::Invalid`] for another mode, [`Refused::Count`] for more than
+    /// [`MAX_GROUPS`](crate::count::MAX_GROUPS) groups, and [`Refused::InProgress`] while the mode
+    /// is not idle, or where the session has counted other groups before. No groups are refused by
+    /// `start`.
     pub fn set_counting(
         &self,
         mode: u32,
-        group: &GroupSpec,
+        groups: impl IntoIterator<Item = GroupSpec, IntoIter: Clone>,
         period_ns: u64,
     ) -> Result<(), Refused> {
         let mode = self.admit(mode, Call::Start)?;
         if mode != Mode::Count {
             return Err(Refused::Invalid);
         }
+        let groups = groups.into_iter();
+        if groups.clone().count() > MAX_GROUPS {
+            return Err(Refused::Count(count::Refused::TooManyGroups(MAX_GROUPS)));
+        }
         let contexts = self.ground.contexts().ok_or(Refused::NotBuilt)?;
         // Nobody starts the mode meanwhile.
         let _claim = self.session.claim().ok_or(Refused::Busy)?;
-        if self.state(mode) != State::Idle || !contexts.counting.set(group, period_ns) {
+        if self.state(mode) != State::Idle || !contexts.counting.set(groups, period_ns) {
             return Err(Refused::InProgress);
         }
         Ok(())
@@ -577,7 +586,7 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
                 if let Some(contexts) = self.ground.contexts() {
                     contexts.counting.switch(false);
                 }
-                // Only a group can be refused.
+                // Only groups can be refused.
                 let _ = P::counting(None);
             }
             Mode::Trace => {}
@@ -650,10 +659,15 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
     }
 }
 
+/// Asks the kernel about each group, and has all CPUs count them.
 fn begin_counting<P: Platform>(counting: &Counting) -> Result<(), Refused> {
-    let group = counting.group().ok_or(NO_GROUP)?;
-    counting.switch(true);
-    P::counting(Some(&group)).inspect_err(|_| counting.switch(false))?;
+    let last = counting.len().checked_sub(1).ok_or(NO_GROUP)?;
+    for number in 0..=last {
+        let group = counting.group(number).ok_or(NO_GROUP)?;
+        // CPUs find all groups at once, when the kernel has accepted all but the last.
+        counting.switch(number == last);
+        P::counting(Some(&group)).inspect_err(|_| counting.switch(false))?;
+    }
     counting.set_used(true);
     Ok(())
 }

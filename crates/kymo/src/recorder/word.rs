@@ -21,8 +21,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     ) -> Result<Started, Refused> {
         let (flags, config) = (options.flags(flags), options.apply(config));
         if options.starts(Mode::Count) {
-            let group = options.group().map_err(Refused::Count)?;
-            self.set_counting(Mode::Count as u32, &group, options.count_ns())?;
+            let groups = options.groups().map_err(Refused::Count)?;
+            self.set_counting(Mode::Count as u32, groups, options.count_ns())?;
         }
         let mut begun = [false; Mode::ALL.len()];
         let started = self.start_all(options, flags, &config, &mut begun);

@@ -1,7 +1,7 @@
 //! The tables of counts: those of the kernel's own counters, and of the hardware's.
 
 use kymo::count::{EventKind, EventSpec, Hardware, Software};
-use kymo_analysis::{Counters, OwnHistogram, Report};
+use kymo_analysis::{GroupCounters, OwnHistogram, Report};
 
 use super::{Text, name};
 use crate::report::cell::Cell;
@@ -59,9 +59,19 @@ impl Text<'_> {
     }
 
     pub(super) fn counters(&mut self, report: &Report) {
-        let Some(counters) = &report.counters else {
-            return;
-        };
+        let groups = report.counters.iter().flat_map(|all| &all.groups);
+        let is_one = groups.clone().count() == 1;
+        for counters in groups {
+            let which = match is_one {
+                true => String::new(),
+                false => format!(" (group {})", counters.group),
+            };
+            self.group_counters(counters, &which);
+        }
+    }
+
+    /// What a group has counted; `which` says which one, where there are several.
+    fn group_counters(&mut self, counters: &GroupCounters, which: &str) {
         let columns = Columns::of(counters);
         let rows = counters.cpus.iter().map(|cpu| {
             let raw: Vec<_> = cpu.raw.iter().copied().map(Some).collect();
@@ -72,30 +82,30 @@ impl Text<'_> {
             row
         });
         let head = columns.head(&["cpu"], &["in", "counting"]);
-        self.table(Table::new("Counters", head).with(rows));
+        self.table(Table::new(format!("Counters{which}"), head).with(rows));
         if !counters.cpus_without.is_empty() {
             let cpus: Vec<_> = counters.cpus_without.iter().map(u64::to_string).collect();
             self.out.push('\n');
             self.paragraph(
                 0,
-                format!("These CPUs could not count: {}.", cpus.join(", ")),
+                format!("These CPUs could not count{which}: {}.", cpus.join(", ")),
             );
         }
         if counters.intervals_not_counted > 0 {
             self.out.push('\n');
             let sentence = format!(
-                "{} of {} intervals between events with counts are in no table below: the group \
-                 was not counting all the time.",
+                "{} of {} intervals between events with counts are in no table below{which}: the \
+                 group was not counting all the time.",
                 thousands(counters.intervals_not_counted),
                 thousands(counters.intervals)
             );
             self.paragraph(0, sentence);
         }
-        self.shared_counters(counters, &columns);
+        self.shared_counters(counters, &columns, which);
     }
 
     /// What was counted, by what ran meanwhile.
-    fn shared_counters(&mut self, counters: &Counters, columns: &Columns) {
+    fn shared_counters(&mut self, counters: &GroupCounters, columns: &Columns, which: &str) {
         let some = |counts: &[u64]| counts.iter().copied().map(Some).collect::<Vec<_>>();
         let rows = counters.threads.iter().map(|of| {
             let thread = of.thread.as_ref().map_or_else(
@@ -106,7 +116,7 @@ impl Text<'_> {
             row.extend(columns.cells(&some(&of.counts), &some(&of.counts)));
             row
         });
-        let title = "Counted while threads ran, without interrupts";
+        let title = format!("Counted while threads ran, without interrupts{which}");
         self.table(Table::new(title, columns.head(&["thread"], &[])).with(rows));
         let each = columns.each();
         let rows = counters.system_calls.iter().map(|of| {
@@ -117,7 +127,7 @@ impl Text<'_> {
             columns.row(what, of.calls, &some(&of.counts))
         });
         let head = columns.head(&["system call", "calls"], &[&each]);
-        let title = "Counted in system calls, while their threads ran";
+        let title = format!("Counted in system calls, while their threads ran{which}");
         self.table(Table::new(title, head).with(rows));
         let rows = counters.interrupts.iter().map(|of| {
             let what = match of.soft {
@@ -127,7 +137,8 @@ impl Text<'_> {
             columns.row(what, of.count, &some(&of.counts))
         });
         let head = columns.head(&["interrupt", "count"], &[&each]);
-        self.table(Table::new("Counted in interrupts", head).with(rows));
+        let title = format!("Counted in interrupts{which}");
+        self.table(Table::new(title, head).with(rows));
     }
 }
 
@@ -161,7 +172,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(counters: &Counters) -> Columns {
+    fn of(counters: &GroupCounters) -> Columns {
         let names = counters.events.iter();
         let specs: Vec<_> = names
             .map(|name| EventSpec::from_name(name.as_deref()?))

@@ -1,4 +1,4 @@
-//! The mode `count`: every CPU counts a group and records what it has counted.
+//! The mode `count`: every CPU counts groups and records what they have counted.
 
 use super::*;
 use crate::count::pmu::Model;
@@ -116,11 +116,23 @@ fn words(short: &[u32], long: &[u64]) -> Vec<u32> {
     short.iter().copied().chain(long).collect()
 }
 
-/// Words of a `group_count`.
+/// Words of a `group_count` of the first group.
 fn group_count(enabled: u64, running: u64, counts: &[u64]) -> (u32, Vec<u32>) {
+    count_of(0, enabled, running, counts)
+}
+
+/// Words of a `group_count`.
+fn count_of(group: u8, enabled: u64, running: u64, counts: &[u64]) -> (u32, Vec<u32>) {
+    let group = u32::from_ne_bytes([group, 0, 0, 0]);
     let mut all = words(&[], &[enabled, running]);
-    all.extend(words(&[counts.len() as u32], counts));
+    all.extend(words(&[group, counts.len() as u32], counts));
     (GroupCount::ID, all)
+}
+
+/// The first words of an `event_count`: the event, the group and the turns.
+fn event_count(event: u32, group: u8, turns: u32) -> [u32; 2] {
+    let [low, high] = (event as u16).to_ne_bytes();
+    [u32::from_ne_bytes([low, high, group, 0]), turns]
 }
 
 #[test]
@@ -128,7 +140,7 @@ fn a_session_counts_from_its_start_to_its_stop() {
     let recorder = machine();
     tick(500, 11, 22);
     recorder
-        .set_counting(COUNT, &group(&[CYCLES, INSTRUCTIONS]), PERIOD)
+        .set_counting(COUNT, [group(&[CYCLES, INSTRUCTIONS])], PERIOD)
         .unwrap();
     recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
     tick(PERIOD - 1, 100, 200);
@@ -142,6 +154,8 @@ fn a_session_counts_from_its_start_to_its_stop() {
     let expected = [(0, "cycles"), (1, "instructions")].map(|(place, name)| {
         let name = crate::Text::new(name);
         let event = CountedEvent {
+            group: 0,
+            groups: 1,
             place,
             events: 2,
             name,
@@ -186,7 +200,7 @@ fn a_session_counts_from_its_start_to_its_stop() {
 fn a_late_tick_does_not_move_the_next_record() {
     let recorder = machine();
     let group = group(&[CYCLES]);
-    recorder.set_counting(COUNT, &group, PERIOD).unwrap();
+    recorder.set_counting(COUNT, [group], PERIOD).unwrap();
     recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
     for late in [300, 999, 0, 1] {
         tick(PERIOD + late, 1, 0);
@@ -203,7 +217,7 @@ fn a_late_tick_does_not_move_the_next_record() {
 fn events_carry_the_counts_that_are_asked_for() {
     let recorder = machine();
     recorder
-        .set_counting(COUNT, &group(&[CYCLES]), PERIOD)
+        .set_counting(COUNT, [group(&[CYCLES])], PERIOD)
         .unwrap();
     recorder.start(TRACE, 0, Some(&CONFIG)).unwrap();
     assert_eq!(recorder.counts(COUNT, "beat", true), Err(Refused::Invalid));
@@ -233,7 +247,8 @@ fn events_carry_the_counts_that_are_asked_for() {
     let events = records(recorder, ChannelKind::Events);
     let events: Vec<_> = events.into_iter().filter(is_ours).collect();
     let beat = |seq| (Beat::ID, vec![seq]);
-    let count = |count| (EventCount::ID, words(&[Beat::ID, 0, 1], &[count]));
+    let [first, turns] = event_count(Beat::ID, 0, 0);
+    let count = |count| (EventCount::ID, words(&[first, turns, 1], &[count]));
     let expected = [
         beat(10),
         beat(11),
@@ -254,26 +269,18 @@ fn events_carry_the_counts_that_are_asked_for() {
     recorder.finish(TRACE).unwrap();
 }
 
-/// A thread's group takes the counters from time to time: records tell whether the session's group
-/// counted all the time between two of them.
+/// A thread's group takes the counters from time to time. Nothing is recorded while the session's
+/// is off the PMU, and records tell whether it counted all the time between two of them.
 #[test]
 fn a_group_that_was_off_the_pmu_between_two_records_says_so() {
     let recorder = machine();
     recorder
-        .set_counting(COUNT, &group(&[CYCLES, INSTRUCTIONS]), PERIOD)
+        .set_counting(COUNT, [group(&[CYCLES, INSTRUCTIONS])], PERIOD)
         .unwrap();
     recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
-    let turns = || {
-        let before = records(recorder, ChannelKind::Events).len();
-        MACHINE.with_borrow(|machine| {
-            let machine = machine.as_ref().unwrap();
-            assert!(T::event_count(&machine.cpu, Beat::ID, machine.now));
-        });
-        records(recorder, ChannelKind::Events)[before].1[1]
-    };
-    assert_eq!(turns(), 0);
+    assert_eq!(turns(recorder), [(0, 0)]);
     tick(10, 1, 1);
-    assert_eq!(turns(), 0);
+    assert_eq!(turns(recorder), [(0, 0)]);
     MACHINE.with_borrow_mut(|machine| {
         let machine = machine.as_mut().unwrap();
         let (cpu, now) = (&mut machine.cpu, machine.now);
@@ -283,19 +290,122 @@ fn a_group_that_was_off_the_pmu_between_two_records_says_so() {
         });
         attached.unwrap();
     });
-    let mut seen = vec![turns()];
+    let mut seen = vec![turns(recorder)];
     for _ in 0..4 {
         tick(10, 1, 1);
-        seen.push(turns());
+        seen.push(turns(recorder));
     }
-    // Even while it is on, and another number each time.
-    assert!(seen.iter().any(|turns| turns % 2 == 1), "{seen:?}");
-    assert!(
-        seen.iter().any(|turns| turns % 2 == 0 && *turns > 0),
-        "{seen:?}"
-    );
-    assert!(seen.is_sorted(), "{seen:?}");
+    // Another number each time that it is on.
+    let off = vec![];
+    let on = |turns| vec![(0, turns)];
+    assert_eq!(seen, [on(0), off.clone(), on(2), off, on(4)]);
     recorder.finish(COUNT).unwrap();
+}
+
+/// The groups and turns of the records that an event makes now.
+fn turns(recorder: &TestRecorder) -> Vec<(u8, u32)> {
+    let before = records(recorder, ChannelKind::Events).len();
+    let is_any = MACHINE.with_borrow(|machine| {
+        let machine = machine.as_ref().unwrap();
+        T::event_count(&machine.cpu, Beat::ID, machine.now)
+    });
+    let made = records(recorder, ChannelKind::Events).split_off(before);
+    let turns: Vec<_> = made
+        .iter()
+        .map(|(_, words)| {
+            let [low, high, group, padding] = words[0].to_ne_bytes();
+            let event = u16::from_ne_bytes([low, high]);
+            assert_eq!((u32::from(event), padding), (Beat::ID, 0));
+            (group, words[1])
+        })
+        .collect();
+    assert_eq!(is_any, !turns.is_empty());
+    turns
+}
+
+/// Two groups need more counters than there are. They take turns at each tick, and each has the
+/// time and the events of its own turns, to the event.
+#[test]
+fn groups_that_do_not_fit_together_take_turns() {
+    let recorder = machine();
+    let groups = [
+        group(&[CYCLES, INSTRUCTIONS]),
+        group(&[INSTRUCTIONS, EventKind::Raw(7)]),
+    ];
+    recorder.set_counting(COUNT, groups, PERIOD).unwrap();
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    assert_eq!(turns(recorder), [(0, 0)]);
+    // The first is on for 300, 500 and 100 ns; the second for 400 and 600 ns.
+    let mut seen = Vec::new();
+    for (nanos, cycles, instructions) in [
+        (300, 1_000, 100),
+        (400, 2_000, 200),
+        (500, 4_000, 400),
+        (600, 8_000, 800),
+        (100, 16_000, 1_600),
+    ] {
+        tick(nanos, cycles, instructions);
+        seen.push(turns(recorder));
+    }
+    let expected = [[(1, 2)], [(0, 2)], [(1, 4)], [(0, 4)], [(1, 6)]];
+    assert_eq!(seen, expected);
+    recorder.stop(COUNT).unwrap();
+    let names = records(recorder, ChannelKind::Names);
+    let names = names.iter().filter(|(id, _)| *id == CountedEvent::ID);
+    let heads: Vec<_> = names.map(|(_, words)| words[0].to_ne_bytes()).collect();
+    assert_eq!(
+        heads,
+        [[0, 2, 0, 2], [0, 2, 1, 2], [1, 2, 0, 2], [1, 2, 1, 2]]
+    );
+    let events = records(recorder, ChannelKind::Events);
+    let counts: Vec<_> = events
+        .into_iter()
+        .filter(|(id, _)| *id == GroupCount::ID)
+        .collect();
+    let expected = [
+        count_of(0, 0, 0, &[0, 0]),
+        count_of(1, 0, 0, &[0, 0]),
+        // Due after 1,000 ns.
+        count_of(0, 1_200, 800, &[5_000, 500]),
+        count_of(1, 1_200, 400, &[200, 0]),
+        // At the stop.
+        count_of(0, 1_900, 900, &[21_000, 2_100]),
+        count_of(1, 1_900, 1_000, &[1_000, 0]),
+    ];
+    assert_eq!(counts, expected);
+    recorder.finish(COUNT).unwrap();
+}
+
+/// Groups that fit together count all the time, equal events on one counter.
+#[test]
+fn groups_that_fit_together_count_all_the_time() {
+    let recorder = machine();
+    let groups = [
+        group(&[CYCLES]),
+        group(&[INSTRUCTIONS, CYCLES]),
+        group(&[INSTRUCTIONS]),
+    ];
+    recorder.set_counting(COUNT, groups, PERIOD).unwrap();
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    tick(PERIOD, 70, 7);
+    assert_eq!(turns(recorder), [(0, 0), (1, 0), (2, 0)]);
+    tick(PERIOD - 1, 30, 3);
+    recorder.stop(COUNT).unwrap();
+    let events = records(recorder, ChannelKind::Events);
+    let counts = events.iter().filter(|(id, _)| *id == GroupCount::ID);
+    let counts: Vec<_> = counts.cloned().collect();
+    let at = |time, cycles, instructions| {
+        [
+            count_of(0, time, time, &[cycles]),
+            count_of(1, time, time, &[instructions, cycles]),
+            count_of(2, time, time, &[instructions]),
+        ]
+    };
+    let expected = [at(0, 0, 0), at(PERIOD, 70, 7), at(2 * PERIOD - 1, 100, 10)];
+    assert_eq!(counts, expected.concat());
+    recorder.finish(COUNT).unwrap();
+    // Nothing of them is left.
+    MACHINE.with_borrow(|machine| assert!(machine.as_ref().unwrap().cpu.own().is_empty()));
 }
 
 #[test]
@@ -305,7 +415,7 @@ fn what_cannot_be_counted_is_refused_and_nothing_runs() {
     let nothing = Refused::Config(Error::Config("the events to count (none)"));
     assert_eq!(start(), Err(nothing));
     let three = group(&[CYCLES, INSTRUCTIONS, EventKind::Raw(1)]);
-    recorder.set_counting(COUNT, &three, PERIOD).unwrap();
+    recorder.set_counting(COUNT, [three], PERIOD).unwrap();
     let (needed, slots, leader) = (3, 2, CYCLES);
     let too_many = count::Refused::TooManySlots {
         leader,
@@ -331,11 +441,14 @@ fn what_cannot_be_counted_is_refused_and_nothing_runs() {
         .collect();
     assert_eq!(bytes, uuid);
     let one = group(&[CYCLES]);
-    assert_eq!(recorder.set_counting(TRACE, &one, 1), Err(Refused::Invalid));
-    recorder.set_counting(COUNT, &one, PERIOD).unwrap();
+    assert_eq!(
+        recorder.set_counting(TRACE, [one], 1),
+        Err(Refused::Invalid)
+    );
+    recorder.set_counting(COUNT, [one], PERIOD).unwrap();
     start().unwrap();
     assert_eq!(
-        recorder.set_counting(COUNT, &one, 1),
+        recorder.set_counting(COUNT, [one], 1),
         Err(Refused::InProgress)
     );
     recorder.finish(COUNT).unwrap();
@@ -345,21 +458,23 @@ fn what_cannot_be_counted_is_refused_and_nothing_runs() {
     recorder.finish(TRACE).unwrap();
 }
 
-/// A mode that is stopped and started again in one session counts the same group, from zero;
-/// another group needs another session, for a trace has the names of one.
+/// A mode that is stopped and started again in one session counts the same groups, from zero; other
+/// groups need another session, for a trace has the names of one set.
 #[test]
-fn a_session_counts_one_group() {
+fn a_session_counts_the_same_groups_again() {
     let recorder = machine();
     let (one, other) = (group(&[CYCLES]), group(&[INSTRUCTIONS]));
     recorder.start(TRACE, 0, Some(&CONFIG)).unwrap();
-    recorder.set_counting(COUNT, &one, PERIOD).unwrap();
-    recorder.set_counting(COUNT, &other, PERIOD).unwrap();
+    recorder.set_counting(COUNT, [one], PERIOD).unwrap();
+    recorder.set_counting(COUNT, [other], PERIOD).unwrap();
     recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
     tick(PERIOD, 1, 2);
     recorder.finish(COUNT).unwrap();
-    let refused = recorder.set_counting(COUNT, &one, PERIOD);
-    assert_eq!(refused, Err(Refused::InProgress));
-    recorder.set_counting(COUNT, &other, 2 * PERIOD).unwrap();
+    for groups in [vec![one], vec![other, one], vec![]] {
+        let refused = recorder.set_counting(COUNT, groups, PERIOD);
+        assert_eq!(refused, Err(Refused::InProgress));
+    }
+    recorder.set_counting(COUNT, [other], 2 * PERIOD).unwrap();
     recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
     tick(2 * PERIOD, 3, 4);
     recorder.finish(COUNT).unwrap();
@@ -373,7 +488,7 @@ fn a_session_counts_one_group() {
     let second = [at(0, 0), at(2 * PERIOD, 4), at(2 * PERIOD, 4)];
     assert_eq!(counts, [first, second].concat());
     recorder.finish(TRACE).unwrap();
-    recorder.set_counting(COUNT, &one, PERIOD).unwrap();
+    recorder.set_counting(COUNT, [one], PERIOD).unwrap();
 }
 
 /// The last counts are recorded even where another CPU looks at what is asked for; and a CPU that
@@ -382,7 +497,7 @@ fn a_session_counts_one_group() {
 fn the_last_counts_are_recorded_whoever_looks() {
     let recorder = machine();
     recorder
-        .set_counting(COUNT, &group(&[CYCLES]), PERIOD)
+        .set_counting(COUNT, [group(&[CYCLES])], PERIOD)
         .unwrap();
     recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
     tick(1, 5, 0);
@@ -408,31 +523,70 @@ fn the_last_counts_are_recorded_whoever_looks() {
     recorder.finish(TRACE).unwrap();
 }
 
-/// A CPU whose own groups leave no room records that it does not count.
+/// A CPU whose own groups leave room for one group records that it does not count the other.
 #[test]
-fn a_cpu_without_room_for_the_group_says_so() {
+fn a_cpu_without_room_for_a_group_says_so() {
     let recorder = machine();
     MACHINE.with_borrow_mut(|machine| {
         let Machine {
             cpu, thread, now, ..
         } = machine.as_mut().unwrap();
         cpu.change(thread, *now, |pmu, own, _| {
-            for _ in 0..4 {
+            for _ in 0..3 {
                 own.attach(pmu, &group(&[CYCLES])).unwrap();
             }
         });
     });
-    recorder
-        .set_counting(COUNT, &group(&[CYCLES]), PERIOD)
-        .unwrap();
+    let groups = [group(&[CYCLES]), group(&[INSTRUCTIONS])];
+    recorder.set_counting(COUNT, groups, PERIOD).unwrap();
     recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
-    tick(PERIOD, 1, 1);
+    tick(PERIOD, 5, 1);
     let events = records(recorder, ChannelKind::Events);
     let counts: Vec<_> = events
         .into_iter()
         .filter(|(id, _)| *id != Beat::ID)
         .collect();
-    assert_eq!(counts, [group_count(0, 0, &[])]);
+    assert_eq!(
+        counts,
+        [
+            count_of(1, 0, 0, &[]),
+            count_of(0, 0, 0, &[0]),
+            count_of(0, PERIOD, PERIOD, &[5]),
+        ]
+    );
+    recorder.finish(COUNT).unwrap();
+}
+
+/// A group that cannot be counted is refused, whichever it is, and so are too many: then no CPU
+/// has begun to count.
+#[test]
+fn each_group_is_checked_before_any_is_counted() {
+    let recorder = machine();
+    let small = group(&[CYCLES]);
+    let large = group(&[CYCLES, INSTRUCTIONS, EventKind::Raw(1)]);
+    for groups in [
+        [large, small, small],
+        [small, large, small],
+        [small, small, large],
+    ] {
+        recorder.set_counting(COUNT, groups, PERIOD).unwrap();
+        let refused = recorder.start(COUNT, 0, Some(&CONFIG)).unwrap_err();
+        assert!(matches!(refused, Refused::Count(_)), "{refused:?}");
+        MACHINE.with_borrow(|machine| assert!(machine.as_ref().unwrap().cpu.own().is_empty()));
+        tick(PERIOD, 1, 1);
+        MACHINE.with_borrow(|machine| assert!(machine.as_ref().unwrap().cpu.own().is_empty()));
+    }
+    let most = count::MAX_GROUPS;
+    let too_many = vec![small; most + 1];
+    assert_eq!(
+        recorder.set_counting(COUNT, too_many, PERIOD),
+        Err(Refused::Count(count::Refused::TooManyGroups(most)))
+    );
+    recorder
+        .set_counting(COUNT, vec![small; most], PERIOD)
+        .unwrap();
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    assert_eq!(turns(recorder).len(), most);
     recorder.finish(COUNT).unwrap();
 }
 
@@ -440,13 +594,13 @@ fn a_cpu_without_room_for_the_group_says_so() {
 #[test]
 fn a_command_line_has_the_kernel_count() {
     let recorder = machine();
-    let line = "kymo=counters=cycles:k+instructions,count_ns=7,counters_on=beat";
+    let line = "kymo=counters=cycles:k+instructions++instructions,count_ns=7,counters_on=beat";
     let options = Options::parse(line).unwrap();
     recorder.start_as(&options, 0, &CONFIG).unwrap();
     assert_eq!(recorder.state(Mode::Trace), State::Running);
     assert_eq!(recorder.state(Mode::Count), State::Running);
     assert!(recorder.context(Beat::ID).counts);
-    let asked = recorder.counting().group().unwrap();
+    let asked = recorder.counting().group(0).unwrap();
     let exclude = Exclude {
         user: true,
         ..Exclude::NOTHING
@@ -456,6 +610,9 @@ fn a_command_line_has_the_kernel_count() {
         ..EventSpec::of(CYCLES)
     };
     assert_eq!(asked.events(), [cycles, EventSpec::of(INSTRUCTIONS)]);
+    let other = group(&[INSTRUCTIONS]);
+    let counting = recorder.counting();
+    assert_eq!((counting.group(1), counting.len()), (Some(other), 2));
     recorder.finish(COUNT).unwrap();
     recorder.finish(TRACE).unwrap();
     let options = Options::parse("kymo=mode=count").unwrap();

@@ -163,7 +163,7 @@ fn what_another_call_has_is_refused_every_time() {
             recorder.switch(TRACE, "beat", true).err(),
             recorder.stacks(TRACE, "beat", true).err(),
             recorder.set_sampling(SAMPLE, &BOTH.sampling).err(),
-            recorder.set_counting(Mode::Count as u32, &group, 1).err(),
+            recorder.set_counting(Mode::Count as u32, [group], 1).err(),
             recorder.read(TRACE, 0, Some(&mut buffer)).err(),
             recorder.read(TRACE, 2, Some(&mut buffer)).err(),
         ]

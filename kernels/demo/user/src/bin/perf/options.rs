@@ -68,7 +68,7 @@ pub struct Options {
     pub flags: u32,
     pub modes: Modes,
     events: &'static str,
-    /// What is counted, with plus signs between; empty for the kernel's choice.
+    /// What is counted, as in the word `kymo=`; empty for the kernel's choice.
     counters: &'static str,
     /// Events that record the counts, with colons between; empty for none.
     counters_on: &'static str,

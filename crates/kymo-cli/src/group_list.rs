@@ -1,0 +1,92 @@
+//! Lists of what a kernel of one's own is to count: `cycles,instructions` is one group, and
+//! `{cycles,instructions},{branches,branch-misses}` are two.
+
+use kymo::count::{GroupSpec, MAX_GROUPS};
+
+/// The names of each group. Without braces, all are one group; a name beside braces is a group of
+/// its own. Names are as they stand: some may be empty, or of no event.
+///
+/// # Errors
+/// What is wrong with the braces.
+pub fn split(list: &str) -> Result<Vec<Vec<&str>>, &'static str> {
+    if !list.contains(['{', '}']) {
+        return Ok(vec![names(list)]);
+    }
+    let mut groups = Vec::new();
+    let mut rest = list.trim();
+    loop {
+        let (group, after) = match rest.strip_prefix('{') {
+            Some(inside) => inside.split_once('}').ok_or("a brace is not closed")?,
+            None => rest.split_at(rest.find(',').unwrap_or(rest.len())),
+        };
+        if group.contains('{') {
+            return Err("a group cannot be inside another");
+        }
+        if group.contains('}') {
+            return Err("a brace closes what none opened");
+        }
+        groups.push(names(group));
+        rest = match after.trim_start().strip_prefix(',') {
+            Some(next) => next.trim_start(),
+            None if after.trim().is_empty() => return Ok(groups),
+            None => return Err("behind a closing brace stands a comma, or nothing"),
+        };
+    }
+}
+
+fn names(list: &str) -> Vec<&str> {
+    list.split(',').map(str::trim).collect()
+}
+
+/// What to tell who asks for more groups than a kernel counts.
+pub fn too_many(groups: &[GroupSpec]) -> Option<String> {
+    let len = groups.len();
+    let is_too_many = len > MAX_GROUPS;
+    is_too_many.then(|| format!("a kernel counts at most {MAX_GROUPS} groups, and these are {len}"))
+}
+
+/// The list as a user writes it: in braces where there are several groups.
+pub fn join<'n>(groups: impl ExactSizeIterator<Item = Vec<&'n str>>) -> String {
+    let is_one = groups.len() == 1;
+    let group = |names: Vec<&str>| match is_one {
+        true => names.join(","),
+        false => format!("{{{}}}", names.join(",")),
+    };
+    groups.map(group).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn braces_make_groups() {
+        for (list, groups, joined) in [
+            ("cycles", "cycles", "cycles"),
+            (" cycles , cs", "cycles+cs", "cycles,cs"),
+            ("{cycles,cs}", "cycles+cs", "cycles,cs"),
+            ("{a, b} , { c,d }", "a+b c+d", "{a,b},{c,d}"),
+            ("a,{b,c},d", "a b+c d", "{a},{b,c},{d}"),
+            ("{mem:0x10/8:rw}", "mem:0x10/8:rw", "mem:0x10/8:rw"),
+        ] {
+            let found = split(list).unwrap();
+            let words: Vec<_> = found.iter().map(|names| names.join("+")).collect();
+            assert_eq!(words.join(" "), groups, "{list}");
+            assert_eq!(join(found.into_iter()), joined, "{list}");
+        }
+        for (list, what) in [
+            ("{a", "not closed"),
+            ("a}", "closes"),
+            ("{a,{b}}", "inside"),
+            ("{a}b", "behind"),
+            ("{a}}", "behind"),
+        ] {
+            assert!(split(list).unwrap_err().contains(what), "{list}");
+        }
+        // Such names are refused as those of no event.
+        assert_eq!(split("{a},").unwrap(), [["a"], [""]]);
+        assert_eq!(split("{},{a}").unwrap(), [[""], ["a"]]);
+    }
+}

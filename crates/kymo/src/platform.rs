@@ -136,8 +136,9 @@ pub unsafe trait Platform: 'static {
         let _ = (event, fp);
     }
 
-    /// Every CPU is to count this group from now on, or nothing any more. Called when the count
-    /// mode starts and ends. The kernel looks whether its PMU can count the group
+    /// Every CPU is to count this group from now on, or nothing any more. Called for each group of
+    /// the session when the count mode starts, and once when it ends; at the last call, CPUs find
+    /// all groups. The kernel looks whether its PMU can count the group
     /// ([`count::check`](crate::count::check)), and has every CPU call
     /// [`Tracer::count`](crate::Tracer::count) before this returns and at every tick. They may call
     /// it at the same time; one that is off calls it when it comes back.

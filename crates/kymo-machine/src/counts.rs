@@ -86,15 +86,16 @@ impl Machine {
         &self.counts.last
     }
 
-    /// `group` is the number of the event's group, and `all` how many groups there are.
+    /// `group` is the number of the event's group, and `all` how many groups there are; `place` that
+    /// of the event in its group, and `events` how many this has.
     pub(crate) fn counted_event(
         &mut self,
         (group, all): (Option<u64>, Option<u64>),
-        place: Option<u64>,
+        (place, events): (Option<u64>, Option<u64>),
         name: Option<&str>,
     ) {
-        let place = place.and_then(|place| usize::try_from(place).ok());
-        let place = place.filter(|place| *place < MAX_EVENTS);
+        let small = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
+        let place = small(place).filter(|place| *place < MAX_EVENTS);
         let (Some(group), Some(place)) = (number(group), place) else {
             return;
         };
@@ -105,13 +106,10 @@ impl Machine {
         let Some(names) = groups.get_mut(usize::from(group)) else {
             return;
         };
-        if place == 0 {
-            // Another group, perhaps with fewer events.
-            names.clear();
-        }
-        if names.len() <= place {
-            names.resize(place + 1, None);
-        }
+        // Names that are known stay where a repetition is lost. Another session's group may have
+        // fewer events.
+        let events = small(events).unwrap_or(0).min(MAX_EVENTS);
+        names.resize(events.max(place + 1), None);
         if let Some(known) = names.get_mut(place) {
             *known = name.map(Arc::from);
         }

@@ -166,7 +166,8 @@ understood! { machine, at:
         machine.change(Change::Named(Named::Call(call)))
     },
     CountedEvent(e) => {
-        machine.counted_event((e.group(), e.groups()), e.place(), e.name().as_deref());
+        let place = (e.place(), e.events());
+        machine.counted_event((e.group(), e.groups()), place, e.name().as_deref());
     },
     GroupCount(e) => {
         let times = (e.time_enabled(), e.time_running());

@@ -113,6 +113,8 @@ impl Counting {
             *place = None;
         }
         asked.period = period;
+        // A start that was refused may have recorded the names of others.
+        self.named.named_in(0);
         true
     }
 

@@ -666,7 +666,11 @@ fn begin_counting<P: Platform>(counting: &Counting) -> Result<(), Refused> {
         let group = counting.group(number).ok_or(NO_GROUP)?;
         // CPUs find all groups at once, when the kernel has accepted all but the last.
         counting.switch(number == last);
-        P::counting(Some(&group)).inspect_err(|_| counting.switch(false))?;
+        P::counting(Some(&group)).inspect_err(|_| {
+            // CPUs may have begun, and the kernel has accepted the groups before this one.
+            counting.switch(false);
+            let _ = P::counting(None);
+        })?;
     }
     counting.set_used(true);
     Ok(())

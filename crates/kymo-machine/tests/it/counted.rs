@@ -69,8 +69,17 @@ fn another_group_has_other_names() {
     };
     assert_eq!(names(lines), ["cycles", "misses"]);
     assert_eq!(
-        names(&format!("{lines}\n 30 0 name counted 0 loads")),
+        names(&format!("{lines}\n 30 0 name counted 0/1/0/1 loads")),
         ["loads"]
+    );
+    // Where the first name is lost when names are repeated, those that are known stay.
+    assert_eq!(
+        names(&format!("{lines}\n 30 0 name counted 1 misses")),
+        ["cycles", "misses"]
+    );
+    assert_eq!(
+        names(&format!("{lines}\n 30 0 name counted 0 cycles")),
+        ["cycles", "misses"]
     );
     assert_eq!(names("10 0 name counted 1 misses"), ["?", "misses"]);
 }
@@ -119,9 +128,9 @@ fn each_group_has_intervals_of_its_own() {
 
 #[test]
 fn each_group_has_names_of_its_own() {
-    let lines = "10 0 name counted 0/2/0 cycles
-                 11 0 name counted 0/2/1 misses
-                 12 0 name counted 1/2/0 branches";
+    let lines = "10 0 name counted 0/2/0/2 cycles
+                 11 0 name counted 0/2/1/2 misses
+                 12 0 name counted 1/2/0/1 branches";
     let names = |lines: &str| -> Vec<Vec<String>> {
         let machine = play(lines).machine;
         let groups = 0..machine.counter_groups() as u8;
@@ -133,11 +142,11 @@ fn each_group_has_names_of_its_own() {
     };
     assert_eq!(names(lines), [vec!["cycles", "misses"], vec!["branches"]]);
     // A group is there when the first name says so.
-    let early = names("10 0 name counted 0/3/0 cycles");
+    let early = names("10 0 name counted 0/3/0/1 cycles");
     assert_eq!(early, [vec!["cycles"], vec![], vec![]]);
     // Another session counts one group, with one event.
     assert_eq!(
-        names(&format!("{lines}\n 20 0 name counted 0/1/0 loads")),
+        names(&format!("{lines}\n 20 0 name counted 0/1/0/1 loads")),
         [["loads"]]
     );
 }

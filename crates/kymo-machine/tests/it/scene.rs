@@ -416,17 +416,17 @@ fn event(made: &mut Made, time: u64, cpu: u32, words: &[&str]) {
                 }),
                 "user" => add!(UserName { id: n32(of), name }),
                 "counted" => {
-                    // The group, how many there are, and the place.
+                    // The group, how many there are, the place, and how many it has.
                     let numbers: Vec<u8> = of.split('/').map(|of| of.parse().unwrap()).collect();
-                    let (group, groups, place) = match numbers[..] {
-                        [group, groups, place] => (group, groups, place),
-                        _ => (0, 1, numbers[0]),
+                    let (group, groups, place, events) = match numbers[..] {
+                        [group, groups, place, events] => (group, groups, place, events),
+                        _ => (0, 1, numbers[0], 2),
                     };
                     add!(CountedEvent {
                         group,
                         groups,
                         place,
-                        events: 2,
+                        events,
                         name
                     })
                 }

@@ -79,6 +79,7 @@ fn text(address: usize, buffer: &mut [u8; NAMES], len: usize) -> Result<Option<&
     Ok(core::str::from_utf8(bytes).ok())
 }
 
+#[inline(never)] // Its frame is large.
 pub fn start(
     mode: usize,
     flags: usize,

@@ -4,13 +4,13 @@
 use kymo::count::{GroupSpec, MAX_GROUPS};
 
 /// The names of each group. Without braces, all are one group; a name beside braces is a group of
-/// its own. Names are as they stand: some may be empty, or of no event.
+/// its own. Names are as they stand: some may be of no event.
 ///
 /// # Errors
-/// What is wrong with the braces.
+/// What is wrong with the braces, or that a name is missing.
 pub fn split(list: &str) -> Result<Vec<Vec<&str>>, &'static str> {
     if !list.contains(['{', '}']) {
-        return Ok(vec![names(list)]);
+        return Ok(vec![names(list)?]);
     }
     let mut groups = Vec::new();
     let mut rest = list.trim();
@@ -19,13 +19,15 @@ pub fn split(list: &str) -> Result<Vec<Vec<&str>>, &'static str> {
             Some(inside) => inside.split_once('}').ok_or("a brace is not closed")?,
             None => rest.split_at(rest.find(',').unwrap_or(rest.len())),
         };
-        if group.contains('{') {
-            return Err("a group cannot be inside another");
+        match group.find('{') {
+            Some(_) if rest.starts_with('{') => return Err("a group cannot be inside another"),
+            Some(_) => return Err("before an opening brace stands a comma, or nothing"),
+            None => {}
         }
         if group.contains('}') {
             return Err("a brace closes what none opened");
         }
-        groups.push(names(group));
+        groups.push(names(group)?);
         rest = match after.trim_start().strip_prefix(',') {
             Some(next) => next.trim_start(),
             None if after.trim().is_empty() => return Ok(groups),
@@ -34,8 +36,12 @@ pub fn split(list: &str) -> Result<Vec<Vec<&str>>, &'static str> {
     }
 }
 
-fn names(list: &str) -> Vec<&str> {
-    list.split(',').map(str::trim).collect()
+fn names(list: &str) -> Result<Vec<&str>, &'static str> {
+    let names: Vec<_> = list.split(',').map(str::trim).collect();
+    match names.contains(&"") {
+        true => Err("a name is missing"),
+        false => Ok(names),
+    }
 }
 
 /// What to tell who asks for more groups than a kernel counts.
@@ -82,11 +88,13 @@ mod tests {
             ("{a,{b}}", "inside"),
             ("{a}b", "behind"),
             ("{a}}", "behind"),
+            ("a{b}", "before"),
+            ("", "missing"),
+            ("a,", "missing"),
+            ("{a},", "missing"),
+            ("{},{a}", "missing"),
         ] {
             assert!(split(list).unwrap_err().contains(what), "{list}");
         }
-        // Such names are refused as those of no event.
-        assert_eq!(split("{a},").unwrap(), [["a"], [""]]);
-        assert_eq!(split("{},{a}").unwrap(), [[""], ["a"]]);
     }
 }

@@ -286,7 +286,8 @@ pub struct Arguments {
     stacks: Option<String>,
     /// Have every CPU count these events as one group, besides what is recorded otherwise: names
     /// that `kymo count --list` shows, separated by commas. Braces make several groups, up to 4,
-    /// which take turns if they do not fit together: '{cycles,instructions},{branches}'.
+    /// which take turns if they do not fit together: '{cycles,instructions},{branches}'. A name
+    /// beside braces is a group of its own.
     #[arg(long, value_name = "EVENTS")]
     counters: Option<String>,
     /// Milliseconds until the counts are recorded again.

@@ -22,7 +22,7 @@ use crate::registry::Registry;
 /// The first bytes.
 const MAGIC: [u8; 8] = *b"kymo-idx";
 /// Changes with everything that is written differently, the state in checkpoints included.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// Of the table's place, at the end.
 const TAIL: u64 = 16;
 

@@ -86,8 +86,8 @@ impl Machine {
         &self.counts.last
     }
 
-    /// `group` is the number of the event's group, and `all` how many groups there are; `place` that
-    /// of the event in its group, and `events` how many this has.
+    /// `group` is the number of the event's group, and `all` how many groups there are; `place` is
+    /// that of the event in its group, and `events` how many this has.
     pub(crate) fn counted_event(
         &mut self,
         (group, all): (Option<u64>, Option<u64>),

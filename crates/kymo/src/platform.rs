@@ -138,8 +138,8 @@ pub unsafe trait Platform: 'static {
 
     /// Every CPU is to count this group from now on, or nothing any more. Called for each group of
     /// the session when the count mode starts, and once when it ends or a group was refused; at the
-    /// last call for a group, CPUs find all of them. The kernel looks whether its PMU can count the group
-    /// ([`count::check`](crate::count::check)), and has every CPU call
+    /// last call for a group, CPUs find all of them. The kernel looks whether its PMU can count the
+    /// group ([`count::check`](crate::count::check)), and has every CPU call
     /// [`Tracer::count`](crate::Tracer::count) before this returns and at every tick. They may call
     /// it at the same time; one that is off calls it when it comes back.
     ///

@@ -19,8 +19,8 @@ use crate::{arch, sampling, space};
 
 /// Most words of a read.
 const WORDS: usize = READ / 4;
-/// Most bytes of a list of events.
-const NAMES: usize = 256;
+/// Most bytes of a list of events, or of the groups that are counted.
+const NAMES: usize = 1024;
 
 /// Buffer for reads: not all bytes that a read touches may reach the program.
 struct Buffer(UnsafeCell<[u32; WORDS]>);

@@ -74,7 +74,8 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["all_cpus", "cpus"])]
     no_inherit: bool,
     /// Boot this kernel on the standard machine of `kymo record`, and count on all its CPUs until
-    /// the machine ends or ^C: one group. Times are the machine's.
+    /// the machine ends or ^C: one group, or up to 4 in braces, beside which a name is a group of
+    /// its own. Times are the machine's.
     #[arg(long, value_name = "KERNEL",
         conflicts_with_all = ["pid", "all_cpus", "cpus", "command", "no_inherit"])]
     kernel: Option<std::path::PathBuf>,

@@ -148,6 +148,15 @@ impl Counting {
         }
     }
 
+    /// Ends what was refused after it had begun: unlike at an end, no CPU records last counts.
+    pub(crate) fn take_back(&self) {
+        let changes = self.changes.load(Relaxed);
+        // Even, and not the next number, which a CPU takes for the end of what it counts.
+        let behind = changes.wrapping_add(if changes % 2 == 1 { 3 } else { 2 });
+        // Partner: the acquire in `changes`.
+        self.changes.store(behind, Release);
+    }
+
     #[cfg(all(test, not(loom)))]
     pub(crate) fn claim(&self) -> Option<impl Sized + '_> {
         self.asked.claim()
@@ -170,6 +179,13 @@ impl Counting {
             claim
         };
         (0..LOOKS).find_map(|_| claim())
+    }
+
+    /// The group of this number, and the period; `None` as for [`Self::look`].
+    fn asked(&self, number: usize) -> Option<(Option<GroupSpec>, u64)> {
+        let mut asked = self.look()?;
+        let asked = asked.get();
+        Some((asked.groups.get(number).copied().flatten(), asked.period))
     }
 
     /// By number, how many events each group has: 0 behind the last one.
@@ -401,7 +417,8 @@ fn give_up<const N: usize>(own: &mut Groups<N>, leaders: &[Option<Handle>; MAX_G
 type Taken = (u8, [Option<Handle>; MAX_GROUPS], u64);
 
 /// Attaches all that is asked for at once, so that the groups begin together. `None` if another
-/// caller has what is asked for: then nothing is attached.
+/// caller has what is asked for: then nothing is attached. What is asked for stays as it is while
+/// it is counted, so other CPUs may look between two groups.
 fn take_up<Q: Pmu, const N: usize, const M: usize>(
     counting: &Counting,
     cpu: &mut Cpu<Q, N>,
@@ -409,14 +426,18 @@ fn take_up<Q: Pmu, const N: usize, const M: usize>(
     now: u64,
 ) -> Option<Taken> {
     cpu.change(thread, now, |pmu, own, _| {
-        let mut asked = counting.look()?;
-        let asked = asked.get();
-        let (mut leaders, mut len) = ([None; MAX_GROUPS], 0);
-        for (leader, group) in leaders.iter_mut().zip(asked.groups()) {
-            *leader = own.attach(pmu, group).ok();
+        let (mut len, mut leaders, mut period) = (0, [None; MAX_GROUPS], 0);
+        for number in 0..MAX_GROUPS {
+            let Some((group, every)) = counting.asked(number) else {
+                give_up(own, &leaders);
+                return None;
+            };
+            period = every;
+            let Some(group) = group else { break };
+            leaders[number] = own.attach(pmu, &group).ok();
             len += 1;
         }
-        Some((len, leaders, asked.period))
+        Some((len, leaders, period))
     })
 }
 

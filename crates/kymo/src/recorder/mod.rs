@@ -668,7 +668,7 @@ fn begin_counting<P: Platform>(counting: &Counting) -> Result<(), Refused> {
         counting.switch(number == last);
         P::counting(Some(&group)).inspect_err(|_| {
             // CPUs may have begun, and the kernel has accepted the groups before this one.
-            counting.switch(false);
+            counting.take_back();
             let _ = P::counting(None);
         })?;
     }

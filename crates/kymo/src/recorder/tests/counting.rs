@@ -20,6 +20,10 @@ struct Machine {
     cpu: Cpu<Model<2>>,
     thread: Groups,
     now: u64,
+    /// Whether the CPU ticks before the kernel has looked at a group.
+    is_eager: bool,
+    /// Whether the CPU had begun when a group was refused.
+    had_begun: bool,
 }
 
 thread_local! {
@@ -32,8 +36,14 @@ pub(super) fn counting(group: Option<&GroupSpec>) -> Result<(), Refused> {
         let Some(machine) = machine else {
             return Err(Refused::NotBuilt);
         };
-        if let Some(group) = group {
-            count::check(machine.cpu.pmu(), group).map_err(Refused::Count)?;
+        if machine.is_eager {
+            machine.notice();
+        }
+        if let Some(group) = group
+            && let Err(refused) = count::check(machine.cpu.pmu(), group)
+        {
+            machine.had_begun = !machine.cpu.own().is_empty();
+            return Err(Refused::Count(refused));
         }
         machine.notice();
         Ok(())
@@ -69,6 +79,8 @@ fn machine() -> &'static TestRecorder {
         cpu,
         thread,
         now: 0,
+        is_eager: false,
+        had_begun: false,
     }));
     recorder
 }
@@ -572,6 +584,7 @@ fn each_group_is_checked_before_any_is_counted() {
         recorder.set_counting(COUNT, groups, PERIOD).unwrap();
         let refused = recorder.start(COUNT, 0, Some(&CONFIG)).unwrap_err();
         assert!(matches!(refused, Refused::Count(_)), "{refused:?}");
+        MACHINE.with_borrow(|machine| assert!(!machine.as_ref().unwrap().had_begun));
         MACHINE.with_borrow(|machine| assert!(machine.as_ref().unwrap().cpu.own().is_empty()));
         tick(PERIOD, 1, 1);
         MACHINE.with_borrow(|machine| assert!(machine.as_ref().unwrap().cpu.own().is_empty()));
@@ -588,6 +601,45 @@ fn each_group_is_checked_before_any_is_counted() {
     recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
     assert_eq!(turns(recorder).len(), most);
     recorder.finish(COUNT).unwrap();
+}
+
+/// A CPU that ticks between the beginning and the refusal records no counts of it, and gives the
+/// groups up; those of the next start have their own names.
+#[test]
+fn what_a_refused_start_began_is_forgotten() {
+    let recorder = machine();
+    recorder.start(TRACE, 0, Some(&CONFIG)).unwrap();
+    let large = group(&[CYCLES, INSTRUCTIONS, EventKind::Raw(1)]);
+    let groups = [group(&[CYCLES]), large];
+    recorder.set_counting(COUNT, groups, PERIOD).unwrap();
+    let eager = |is_eager| {
+        MACHINE.with_borrow_mut(|machine| machine.as_mut().unwrap().is_eager = is_eager);
+    };
+    eager(true);
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap_err();
+    MACHINE.with_borrow(|machine| {
+        let machine = machine.as_ref().unwrap();
+        assert!(machine.had_begun && machine.cpu.own().is_empty());
+    });
+    eager(false);
+    let had = records(recorder, ChannelKind::Events);
+    let begun = [count_of(1, 0, 0, &[]), group_count(0, 0, &[0])];
+    assert!(had.ends_with(&begun), "{had:?}");
+    let other = group(&[INSTRUCTIONS]);
+    recorder.set_counting(COUNT, [other], PERIOD).unwrap();
+    recorder.start(COUNT, 0, Some(&CONFIG)).unwrap();
+    let is_named = |name: &[u8], (id, words): &(u32, Vec<u32>)| {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        *id == CountedEvent::ID && bytes.windows(name.len()).any(|at| at == name)
+    };
+    let all = records(recorder, ChannelKind::Names);
+    let named = all.iter().rev().find(|(id, _)| *id == CountedEvent::ID);
+    assert!(
+        named.is_some_and(|event| is_named(b"instructions", event)),
+        "{all:?}"
+    );
+    recorder.finish(COUNT).unwrap();
+    recorder.finish(TRACE).unwrap();
 }
 
 /// The word `kymo=` starts the mode, with its group and the events that carry counts.

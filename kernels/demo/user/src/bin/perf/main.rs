@@ -41,8 +41,8 @@ const HELP: [&str; 13] = [
     "OPTION: --mode MODES (trace, sample, count, with colons between; without it, trace)",
     "OPTION of samples: --hz N, --period MICROSECONDS or --period-ns N, --depth CALLERS, \
      --driver timer|nmi|ipi|cycles|instructions, --count EVENTS, --samples-packets N",
-    "OPTION of counts: --counters NAME+NAME.., --count-ns N, --counters-on EVENT:EVENT.. (events \
-     that carry the counts)",
+    "OPTION of counts: --counters NAME+NAME..++NAME.. (groups, with ++ between), --count-ns N, \
+     --counters-on EVENT:EVENT.. (events that carry the counts)",
     "exit status: 0 done, 1 refused, 2 wrong usage, or that of the recorded program",
 ];
 

@@ -623,7 +623,7 @@ mod tests {
         for (list, what) in [
             ("{cycles},{cycels}", "\"cycels\" cannot be counted"),
             ("{cycles", "--counters: a brace is not closed"),
-            ("{},{cycles}", "\"\" cannot be counted"),
+            ("{},{cycles}", "--counters: a name is missing"),
             (
                 "{cs},{cs},{cs},{cs},{cs}",
                 "at most 4 groups, and these are 5",

@@ -19,6 +19,8 @@ use crate::{arch, sampling, space};
 
 /// Most words of a read.
 const WORDS: usize = READ / 4;
+/// Most bytes of a name of events.
+const NAME: usize = 256;
 /// Most bytes of a list of events, or of the groups that are counted.
 const NAMES: usize = 1024;
 
@@ -71,7 +73,11 @@ fn word(argument: usize) -> u32 {
 }
 
 /// A program's text, if it is valid and not too long.
-fn text(address: usize, buffer: &mut [u8; NAMES], len: usize) -> Result<Option<&str>, Error> {
+fn text<const N: usize>(
+    address: usize,
+    buffer: &mut [u8; N],
+    len: usize,
+) -> Result<Option<&str>, Error> {
     let Some(bytes) = buffer.get_mut(..len) else {
         return Ok(None);
     };
@@ -79,7 +85,7 @@ fn text(address: usize, buffer: &mut [u8; NAMES], len: usize) -> Result<Option<&
     Ok(core::str::from_utf8(bytes).ok())
 }
 
-#[inline(never)] // Its frame is large.
+#[inline(never)] // Its frame is large, and would be the trap handler's.
 pub fn start(
     mode: usize,
     flags: usize,
@@ -182,7 +188,7 @@ pub fn finish(mode: usize, address: usize) -> Result<i64, Error> {
 
 pub fn switch(mode: usize, (name, len): (usize, usize), on: bool) -> Result<i64, Error> {
     space::check(name, len.max(1), false)?;
-    let mut buffer = [0; NAMES];
+    let mut buffer = [0; NAME];
     // No event is called "".
     let name = text(name, &mut buffer, len)?.unwrap_or("");
     let _turn = Turn::take();

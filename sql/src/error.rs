@@ -33,14 +33,6 @@ pub enum Error {
     /// A store, or a file in it, cannot be used.
     #[error("{0}")]
     Store(String),
-    /// A Parquet file of a store is damaged.
-    #[error("{} is damaged: {what}; add its trace again", damaged(path))]
-    Damaged {
-        /// The file, if it is known.
-        path: Option<PathBuf>,
-        /// What the engine says.
-        what: String,
-    },
     /// The query needs more memory than it may have, and could not spill to disk.
     #[error("the query needs more memory than it may have; give it more with --memory")]
     Memory,
@@ -71,11 +63,14 @@ pub enum Error {
     Engine(String),
 }
 
-fn damaged(path: &Option<PathBuf>) -> String {
-    match path {
-        Some(path) => path.display().to_string(),
-        None => "a file of the store".to_owned(),
-    }
+/// In the text of an error, stands before the sentence about a file. The engine keeps the texts of
+/// errors, and not their types.
+pub(crate) const FILE: &str = "<kymo file>";
+
+/// The sentence about a file in the text of an error.
+pub(crate) fn of_file(text: &str) -> Option<&str> {
+    let (_, sentence) = text.split_once(FILE)?;
+    sentence.lines().next()
 }
 
 impl Error {
@@ -84,11 +79,9 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Query(_) | Error::File(_) => ErrorKind::InvalidInput,
-            Error::Trace { .. }
-            | Error::Symbols(_)
-            | Error::Image(_)
-            | Error::Store(_)
-            | Error::Damaged { .. } => ErrorKind::InvalidData,
+            Error::Trace { .. } | Error::Symbols(_) | Error::Image(_) | Error::Store(_) => {
+                ErrorKind::InvalidData
+            }
             Error::Interrupted => ErrorKind::Interrupted,
             _ => ErrorKind::Other,
         }
@@ -99,12 +92,10 @@ impl Error {
         matches!(self, Error::Write { source, .. } if source.kind() == ErrorKind::BrokenPipe)
     }
 
-    /// A file that the engine could not read; it does not say which.
-    fn damaged(error: &DataFusionError) -> Error {
-        Error::Damaged {
-            path: None,
-            what: sentence(error),
-        }
+    /// A file whose bytes are those that were written, and that the engine cannot read.
+    fn unreadable(error: &DataFusionError) -> Error {
+        let what = sentence(error);
+        Error::Store(format!("a file of the store cannot be read: {what}"))
     }
 
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Error + use<'_> {
@@ -128,6 +119,9 @@ impl From<DataFusionError> for Error {
 impl Error {
     /// The engine's error, wherever it came from.
     pub(crate) fn of_engine(error: &DataFusionError) -> Error {
+        if let Some(sentence) = of_file(&error.strip_backtrace()) {
+            return Error::Store(sentence.to_owned());
+        }
         let root = error.find_root();
         if let DataFusionError::External(of) = root
             && let Some(error) = of.downcast_ref::<kymo_images::Error>()
@@ -141,9 +135,9 @@ impl Error {
             return Error::Store(sentence.clone());
         }
         match root {
-            DataFusionError::ParquetError(_) => Error::damaged(root),
+            DataFusionError::ParquetError(_) => Error::unreadable(root),
             DataFusionError::ArrowError(of, _) if matches!(**of, ArrowError::ParquetError(_)) => {
-                Error::damaged(root)
+                Error::unreadable(root)
             }
             DataFusionError::ResourcesExhausted(_) => Error::Memory,
             DataFusionError::IoError(_) | DataFusionError::ObjectStore(_) => {

@@ -15,6 +15,7 @@ use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc::Sender;
 
+use crate::store::Checked;
 use crate::table::{self, EVENT, Listed, SCHEMA};
 use crate::{Error, Question, Store, Traces, depth, function};
 
@@ -219,7 +220,7 @@ impl Session {
     /// # Errors
     /// [`Error::Query`] if the query is wrong or asks for more than reading, [`Error::Memory`] if
     /// it needs more memory than it may have, [`Error::Interrupted`] if somebody stopped it,
-    /// [`Error::Store`] or [`Error::Damaged`] if a file of the store cannot be read,
+    /// [`Error::Store`] if a file of the store cannot be read,
     /// [`Error::Cluster`] if no worker is left, the deadline is over or the answer has more than
     /// the memory in which it is kept, [`Error::Lost`] for a worker that is none of those asked,
     /// [`Error::Engine`] if the engine or the machine fails, and what `take` gives.
@@ -275,11 +276,6 @@ impl Session {
             return answered;
         }
         match self.here.block_on(query) {
-            // The engine does not say which file it is.
-            Ok(Err(Error::Damaged { what, .. })) => Err(Error::Damaged {
-                path: self.store.as_ref().and_then(Store::damaged_file),
-                what,
-            }),
             Ok(done) => done,
             Err(_) => Err(Error::Engine("the engine failed on this query".to_owned())),
         }
@@ -370,7 +366,10 @@ pub(crate) fn environment(limits: Limits) -> Result<Arc<RuntimeEnv>, Error> {
     let pool = FairSpillPool::new(limits.memory);
     let pool = TrackConsumersPool::new(pool, NonZeroUsize::MIN);
     let builder = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool));
-    Ok(builder.build_arc()?)
+    let environment = builder.build_arc()?;
+    let files = Arc::new(Checked::local());
+    environment.register_object_store(crate::store::url().as_ref(), files);
+    Ok(environment)
 }
 
 impl Drop for Session {

@@ -5,6 +5,7 @@ use tonic::{Code, Status};
 use url::Url;
 
 use crate::Error;
+use crate::error::{FILE, of_file};
 
 /// What has happened to the worker whose name follows.
 const LOST: &str = "<kymo worker lost ";
@@ -12,8 +13,6 @@ const LOST: &str = "<kymo worker lost ";
 const AT: &str = "<kymo worker ";
 /// It stands in no address, in which it would be escaped.
 const END: char = '>';
-/// A worker refuses a file.
-const FILE: &str = "<kymo file>";
 /// A worker, or the way to it, refuses a message.
 const MESSAGE: &str = "<kymo message>";
 /// A worker is asked for rows of a part that it does not have, and did not get while it waited:
@@ -96,8 +95,7 @@ pub(crate) fn read(error: &DataFusionError) -> Option<Error> {
         return Some(Error::Lost { worker, why });
     }
     let (worker, _) = after(&text, AT)?;
-    if let Some((_, why)) = text.split_once(FILE) {
-        let why = why.lines().next().unwrap_or_default();
+    if let Some(why) = of_file(&text) {
         return Some(Error::Store(format!("worker {worker}: {why}")));
     }
     if let Some((_, why)) = text.split_once(MESSAGE) {
@@ -110,10 +108,7 @@ pub(crate) fn read(error: &DataFusionError) -> Option<Error> {
              --memory"
         )),
         Error::Engine(what) => Error::Engine(format!("worker {worker}: {what}")),
-        Error::Damaged { path: None, what } => Error::Damaged {
-            path: None,
-            what: format!("{what} (as worker {worker} says)"),
-        },
+        Error::Store(what) => Error::Store(format!("worker {worker}: {what}")),
         other => other,
     })
 }

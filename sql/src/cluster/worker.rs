@@ -12,9 +12,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::object_store::local::LocalFileSystem;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_distributed::{
     DistributedExt as _, Worker as Engine, WorkerPlanRewriteEvent, WorkerPlanRewriteEventResponse,
@@ -32,7 +30,7 @@ use tonic::transport::server::TcpIncoming;
 use super::channel::{ASK, Connections, SILENCE};
 use super::{mark, version};
 use crate::session::{environment, threads};
-use crate::{Error, Limits, function};
+use crate::{Error, Limits, function, store};
 
 /// A worker, which is bound to its address and does not run yet.
 ///
@@ -250,13 +248,12 @@ impl Files {
 
     fn check_scan(&self, scan: &FileScanConfig) -> Result<(), String> {
         let is_parquet = scan.file_source().downcast_ref::<ParquetSource>().is_some();
-        if scan.object_store_url != ObjectStoreUrl::local_filesystem() || !is_parquet {
-            return Err("a worker reads only Parquet files".to_owned());
+        if scan.object_store_url != store::url() || !is_parquet {
+            return Err("a worker reads only Parquet files of stores".to_owned());
         }
-        let system = LocalFileSystem::new();
         for file in scan.file_groups.iter().flat_map(|group| group.files()) {
             let meta = &file.object_meta;
-            let path = system.path_to_filesystem(&meta.location);
+            let path = store::path(&meta.location);
             let path = path.map_err(|error| error.to_string())?;
             self.check_file(&path, meta.size)?;
         }
@@ -367,11 +364,14 @@ mod tests {
             format!("create external table t stored as {what} location '{location}/{file}'")
         };
         let csv = make("csv", "a.csv");
-        assert!(said(&csv, "select n from t").contains("a worker reads only Parquet files"));
+        assert!(
+            said(&csv, "select n from t").contains("a worker reads only Parquet files of stores")
+        );
         let context = SessionContext::new();
         let made = runtime.block_on(async { context.sql(&copy).await.unwrap().collect().await });
         made.unwrap();
-        assert_eq!(said(&make("parquet", "b.parquet"), "select n from t"), "");
+        let parquet = make("parquet", "b.parquet");
+        assert!(said(&parquet, "select n from t").contains("only Parquet files of stores"));
         assert_eq!(said("", "select 1"), "");
         fs::remove_dir_all(folder).unwrap();
     }

@@ -10,6 +10,7 @@ use kymo_ctf::{EnvValue, Metadata};
 use kymo_index::Key;
 use rustix::fs::{CWD, RenameFlags};
 
+use super::checksums;
 use super::manifest::{Manifest, Stored, StoredFile};
 use super::table::{TIMES, is_in_file};
 use super::{Entry, Label, MARK, Store, VERSION, check_version, folders, unreadable};
@@ -157,11 +158,13 @@ impl Adding<'_> {
             .into_iter()
             .filter(|of| of.manifest.key == key);
         let there = there.max_by_key(|of| of.manifest.written);
-        let there = there.filter(|of| of.manifest.has_files(&of.folder));
         let known = there.as_ref().map(|of| &of.manifest);
         let mut manifest = self.manifest(&key, known)?;
         let tables = self.chosen(tables, known);
-        let is_same = known.is_some_and(|known| {
+        let has_files = there
+            .as_ref()
+            .is_some_and(|of| of.manifest.has_files(&of.folder));
+        let is_same = known.filter(|_| has_files).is_some_and(|known| {
             let has = |table: &Listed| {
                 let mut stored = known.tables.iter();
                 stored.any(|of| of.name == table.name && of.schema == table.schema)
@@ -223,6 +226,7 @@ impl Adding<'_> {
             is_partial: false,
             notes: Vec::new(),
             tables: Vec::new(),
+            crc32: 0,
         })
     }
 
@@ -531,8 +535,13 @@ fn write(
     output.finish()?;
     let synced = File::open(&path).and_then(|file| {
         file.sync_all()?;
-        Ok(file.metadata()?.len())
+        Ok((file.metadata()?.len(), checksums::write(&path)?))
     });
-    let bytes = synced.map_err(Error::write(&path))?;
-    Ok(Some(StoredFile { name, rows, bytes }))
+    let (bytes, checksums) = synced.map_err(Error::write(&path))?;
+    Ok(Some(StoredFile {
+        name,
+        rows,
+        bytes,
+        checksums,
+    }))
 }

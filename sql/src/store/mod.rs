@@ -4,24 +4,27 @@
 //! A store is a directory with the file `kymo-store` and a folder for each trace,
 //! `date=DATE/host=HOST/boot=BOOT`, as Hive names partitions. A folder has a Parquet file for each
 //! table that has rows, with the columns of the table of a trace but `trace` and `time`, which
-//! follow from the others; and `manifest.json`, which says what the files are.
+//! follow from the others; and `manifest.json`, which says what the files are. Beside each Parquet
+//! file are its [checksums].
 //!
 //! Files are written in a folder that is no partition, the manifest last, and the folder gets its
 //! name when all of it is on the disk: what has no manifest is no part of the store.
 
 mod add;
+mod checksums;
 mod manifest;
 mod table;
 
 pub use add::{Added, Labels, Which};
+#[cfg(feature = "cluster")]
+pub(crate) use checksums::path;
+pub(crate) use checksums::{Checked, url};
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-
-use datafusion::parquet::file::reader::SerializedFileReader;
 
 use crate::Error;
 use crate::column::Holds;
@@ -32,7 +35,7 @@ use manifest::Manifest;
 const MARK: &str = "kymo-store";
 const MANIFEST: &str = "manifest.json";
 /// The version of the layout and of the manifests.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// A store that is open for queries: its manifests were read.
 #[derive(Clone, Debug)]
@@ -161,20 +164,6 @@ impl Store {
     pub(crate) fn tables(&self) -> Vec<Listed> {
         table::all(&self.entries, &self.notes)
     }
-
-    /// The first of its files that is no whole Parquet file.
-    pub(crate) fn damaged_file(&self) -> Option<PathBuf> {
-        let is_damaged = |path: &PathBuf| {
-            let file = fs::File::open(path).ok();
-            file.is_none_or(|file| SerializedFileReader::new(file).is_err())
-        };
-        let files = self.entries.iter().flat_map(|entry| {
-            let files = entry.manifest.files();
-            files.map(|file| entry.folder.join(&file.name))
-        });
-        let mut files = files;
-        files.find(is_damaged)
-    }
 }
 
 fn unreadable(path: &Path) -> impl Fn(io::Error) -> Error + use<'_> {
@@ -197,7 +186,7 @@ fn check_version(path: &Path) -> Result<(), Error> {
     match text.trim().parse() {
         Ok(VERSION) => Ok(()),
         _ => Err(Error::Store(format!(
-            "{} says version {:?}, and this program knows version {VERSION}",
+            "{} says version {:?}, and this program knows version {VERSION}; make a new store",
             mark.display(),
             text.trim()
         ))),

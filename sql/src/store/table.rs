@@ -13,14 +13,13 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
-use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::expressions::{Column, cast};
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
-use super::{Entry, Label, Notes};
+use super::{Entry, Label, Notes, checksums};
 use crate::column::{Holds, word_type};
 use crate::filter::{Filters, pushed_down};
 use crate::table::{EVENT, Listed, SCHEMA, free_name};
@@ -43,6 +42,8 @@ struct TableFile {
     entry: usize,
     path: PathBuf,
     bytes: u64,
+    /// CRC-32 of the file with its checksums.
+    checksums: u32,
 }
 
 /// A table of a store.
@@ -105,6 +106,7 @@ pub(super) fn all(entries: &Arc<[Entry]>, notes: &Notes) -> Vec<Listed> {
                 entry,
                 path: of.folder.join(&file.name),
                 bytes: file.bytes,
+                checksums: file.checksums,
             }));
         }
     }
@@ -278,7 +280,7 @@ impl StoreTable {
         read.sort_unstable();
         read.dedup();
         let groups = FileGroup::new(files).split_files(partitions);
-        let config = FileScanConfigBuilder::new(url(), Arc::new(source))
+        let config = FileScanConfigBuilder::new(checksums::url(), Arc::new(source))
             .with_file_groups(groups)
             .with_limit(limit)
             .with_projection_indices(Some(read.clone()))?
@@ -309,10 +311,6 @@ const SAMPLES: &str = "samples";
 /// The columns whose nanoseconds a table's `time` repeats: a file has one of them, and its rows are
 /// sorted by it.
 pub(super) const TIMES: [&str; 2] = ["ns", "begin_ns"];
-
-fn url() -> ObjectStoreUrl {
-    ObjectStoreUrl::local_filesystem()
-}
 
 /// A word, as columns of words have it.
 fn word(text: Option<String>) -> ScalarValue {
@@ -387,20 +385,15 @@ impl TableProvider for StoreTable {
         let columns: Vec<Source> = columns.copied().collect();
         let files = chosen.into_iter().map(|file| {
             let path = checked(file)?;
-            let path = path.to_str().ok_or_else(|| {
-                let sentence = format!("{}: the path is no UTF-8", path.display());
-                DataFusionError::External(Box::new(Error::Store(sentence)))
-            })?;
             let manifest = self.entries.get(file.entry).map(|entry| &entry.manifest);
             let labels = Label::ALL.map(|label| word(manifest.and_then(|of| label.of(of))));
-            let path = datafusion::object_store::path::Path::from_absolute_path(path);
-            let path = path.map_err(|error| {
+            let location = checksums::location(&path, file.checksums).map_err(|error| {
                 let sentence = format!("{}: {error}", file.path.display());
                 DataFusionError::External(Box::new(Error::Store(sentence)))
             })?;
             let of = PartitionedFile::new(String::new(), file.bytes);
             let mut of = of.with_partition_values(labels.to_vec());
-            of.object_meta.location = path;
+            of.object_meta.location = location;
             Ok(of)
         });
         let files = files.collect::<Result<Vec<_>>>()?;

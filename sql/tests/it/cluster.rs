@@ -440,10 +440,14 @@ fn files_that_are_not_as_they_were_end_a_query_by_name() {
     damaged[end - 200..end].fill(0xff);
     fs::write(file, &damaged).unwrap();
     refused(&[path, "is damaged"]);
+    let mut damaged = bytes.clone();
+    damaged[bytes.len() / 3] ^= 0x11;
+    fs::write(file, &damaged).unwrap();
+    refused(&[path, "is damaged", "worker http"]);
     fs::write(file, &bytes).unwrap();
     let manifest = file.parent().unwrap().join("manifest.json");
     let said = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, said.replace("\"version\": 1", "\"version\": 7")).unwrap();
+    fs::write(&manifest, said.replace("\"version\": 2", "\"version\": 7")).unwrap();
     refused(&["version 7"]);
     fs::write(&manifest, said).unwrap();
     let (out, said, status) = told(on(&workers.each_ref(), &store, count).output().unwrap());

@@ -480,7 +480,7 @@ fn what_is_missing_or_damaged_is_one_sentence() {
     refused("is damaged");
     fs::write(&calls, &whole).unwrap();
 
-    fs::write(&manifest, said.replace("\"version\": 1", "\"version\": 7")).unwrap();
+    fs::write(&manifest, said.replace("\"version\": 2", "\"version\": 7")).unwrap();
     refused("version 7");
     fs::write(&manifest, &said[..said.len() / 2]).unwrap();
     refused("is damaged");
@@ -516,7 +516,7 @@ fn what_is_missing_or_damaged_is_one_sentence() {
     assert_eq!(status, Some(2), "{sentence}");
     assert!(sentence.contains("is a store"), "{sentence}");
 
-    fs::write(store.0.join("kymo-store"), "2\n").unwrap();
+    fs::write(store.0.join("kymo-store"), "3\n").unwrap();
     refused("version");
     let empty = Folder::new("damage-empty");
     fs::create_dir_all(&empty.0).unwrap();
@@ -524,6 +524,68 @@ fn what_is_missing_or_damaged_is_one_sentence() {
     let (status, sentence) = query(&["--into", empty.0.to_str().unwrap(), name]);
     assert_eq!(status, Some(3), "{sentence}");
     assert!(sentence.contains("other files"), "{sentence}");
+}
+
+/// Twenty bytes that are damaged anywhere are refused by name, or lie where a query reads nothing.
+#[test]
+fn damage_inside_a_file_changes_no_answer() {
+    const PLACES: usize = 40;
+    let store = Folder::new("damage-inside");
+    let mut made = busy("damage-inside", 5, 3_000);
+    let trace = made.finish().to_owned();
+    add(&store, &trace, &labels("h", "a")).unwrap();
+    let sql = "select count(*) as n, sum(duration_ns) as ns, max(begin_ns) as last, \
+               min(thread) as first from syscalls where host = 'h'";
+    let ask = || {
+        let store = Store::open(&store.0)?;
+        rows(&Session::of_store(&store, Limits::default())?, sql)
+    };
+    let wanted = ask().unwrap();
+    for (name, of) in [
+        ("syscalls.parquet", "syscalls.parquet"),
+        (".syscalls.parquet.crc", "syscalls.parquet"),
+        ("manifest.json", "manifest.json"),
+    ] {
+        let file = store.files(name).remove(0);
+        let whole = fs::read(&file).unwrap();
+        let mut refused = 0;
+        for place in (0..PLACES).map(|place| place * whole.len() / PLACES) {
+            let mut wrong = whole.clone();
+            wrong[place..]
+                .iter_mut()
+                .take(20)
+                .for_each(|byte| *byte ^= 0x11);
+            fs::write(&file, &wrong).unwrap();
+            match ask() {
+                Ok(answer) => assert_eq!(answer, wanted, "{name} at {place}"),
+                Err(Error::Store(sentence)) => {
+                    refused += 1;
+                    assert!(sentence.contains(of), "{sentence}");
+                    assert!(sentence.contains("add its trace again with "), "{sentence}");
+                }
+                Err(error) => unreachable!("{error:?}"),
+            }
+        }
+        assert!(refused >= PLACES / 4, "{name}: {refused}");
+        fs::write(&file, &whole).unwrap();
+    }
+    // What is said helps.
+    let calls = store.files("syscalls.parquet").remove(0);
+    let mut wrong = fs::read(&calls).unwrap();
+    wrong[100] ^= 1;
+    fs::write(&calls, wrong).unwrap();
+    ask().unwrap_err();
+    add_which(&store, &trace, &labels("h", "a"), &[], true).unwrap();
+    assert_eq!(ask().unwrap(), wanted);
+    fs::remove_file(store.files(".syscalls.parquet.crc").remove(0)).unwrap();
+    let sentence = ask().unwrap_err().to_string();
+    assert!(
+        sentence.contains("syscalls.parquet has no checksums"),
+        "{sentence}"
+    );
+    let added = add(&store, &trace, &labels("h", "a")).unwrap();
+    assert!(matches!(added, Added::New { .. }), "{added:?}");
+    assert_eq!(ask().unwrap(), wanted);
 }
 
 /// Writers that are ended at any moment leave a store that can be asked and added to.

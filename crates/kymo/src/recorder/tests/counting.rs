@@ -365,10 +365,9 @@ fn groups_that_do_not_fit_together_take_turns() {
     let names = records(recorder, ChannelKind::Names);
     let names = names.iter().filter(|(id, _)| *id == CountedEvent::ID);
     let heads: Vec<_> = names.map(|(_, words)| words[0].to_ne_bytes()).collect();
-    assert_eq!(
-        heads,
-        [[0, 2, 0, 2], [0, 2, 1, 2], [1, 2, 0, 2], [1, 2, 1, 2]]
-    );
+    // Sessions of other tests begin name epochs, too, and in each the names are recorded again.
+    let all = [[0, 2, 0, 2], [0, 2, 1, 2], [1, 2, 0, 2], [1, 2, 1, 2]];
+    assert_eq!(heads, all.repeat((heads.len() / 4).max(1)));
     let events = records(recorder, ChannelKind::Events);
     let counts: Vec<_> = events
         .into_iter()

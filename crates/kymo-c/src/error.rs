@@ -24,21 +24,21 @@ errors! {
     Off = 95, "KYMO_EOPNOTSUPP";
     /// The kernel does not permit the call: see `kymo_set_permits`.
     NotPermitted = 1, "KYMO_EPERM";
-    /// An unknown flag, channel or event, a number out of range, a buffer that is too small, counters
-    /// that the memory has no words for (`KYMO_MEMORY_COUNTING`), or a call that does not fit the
-    /// state.
+    /// An unknown flag, channel or event, a number out of range, a buffer that is too small,
+    /// counters that the memory has no words for (`KYMO_MEMORY_COUNTING`), or a call that does not
+    /// fit the state.
     Invalid = 22, "KYMO_EINVAL";
     /// An event of the kernel's own has an id that is not the kernel's: 21 to 29, or 1000 to 2047.
     Range = 34, "KYMO_ERANGE";
-    /// Two events of the kernel's own have the same id, an event or a counter has the name of another
-    /// one, or an event has a name of the library's: one that begins with `kymo_`.
+    /// Two events of the kernel's own have the same id, an event or a counter has the name of
+    /// another one, or an event has a name of the library's: one that begins with `kymo_`.
     Exists = 17, "KYMO_EEXIST";
-    /// An event of the kernel's own has too many fields, or too long ones, or its counters take more
-    /// than 4096 words.
+    /// An event of the kernel's own has too many fields, or too long ones, or its counters take
+    /// more than 4096 words.
     TooBig = 7, "KYMO_E2BIG";
     /// The declaration of an event of the kernel's own is not well-formed: a name that is no
-    /// identifier, an unknown type, or a field behind a text. Or that of a counter is not: its name,
-    /// its unit, or its word, which follows those of the one before.
+    /// identifier, an unknown type, or a field behind a text. Or that of a counter is not: its
+    /// name, its unit, or its word, which follows those of the one before.
     Declaration = 71, "KYMO_EPROTO";
     /// More than one CPU, and no `synchronize` in the configuration.
     Synchronize = 35, "KYMO_EDEADLK";

@@ -2,45 +2,17 @@
 //! `{cycles,instructions},{branches,branch-misses}` are two.
 
 use kymo::count::{GroupSpec, MAX_GROUPS};
+use kymo_perf::split_groups;
 
-/// The names of each group. Without braces, all are one group; a name beside braces is a group of
-/// its own. Names are as they stand: some may be of no event.
+/// The names of each group, as [`split_groups`] finds them; but without braces, all are one group.
 ///
 /// # Errors
-/// What is wrong with the braces, or that a name is missing.
+/// As there.
 pub fn split(list: &str) -> Result<Vec<Vec<&str>>, &'static str> {
-    if !list.contains(['{', '}']) {
-        return Ok(vec![names(list)?]);
-    }
-    let mut groups = Vec::new();
-    let mut rest = list.trim();
-    loop {
-        let (group, after) = match rest.strip_prefix('{') {
-            Some(inside) => inside.split_once('}').ok_or("a brace is not closed")?,
-            None => rest.split_at(rest.find(',').unwrap_or(rest.len())),
-        };
-        match group.find('{') {
-            Some(_) if rest.starts_with('{') => return Err("a group cannot be inside another"),
-            Some(_) => return Err("before an opening brace stands a comma, or nothing"),
-            None => {}
-        }
-        if group.contains('}') {
-            return Err("a brace closes what none opened");
-        }
-        groups.push(names(group)?);
-        rest = match after.trim_start().strip_prefix(',') {
-            Some(next) => next.trim_start(),
-            None if after.trim().is_empty() => return Ok(groups),
-            None => return Err("behind a closing brace stands a comma, or nothing"),
-        };
-    }
-}
-
-fn names(list: &str) -> Result<Vec<&str>, &'static str> {
-    let names: Vec<_> = list.split(',').map(str::trim).collect();
-    match names.contains(&"") {
-        true => Err("a name is missing"),
-        false => Ok(names),
+    let groups = split_groups(list)?;
+    match list.contains('{') {
+        true => Ok(groups),
+        false => Ok(vec![groups.concat()]),
     }
 }
 

@@ -178,6 +178,7 @@ impl Machine {
             return;
         };
         let before = std::mem::replace(seen, now);
+        // Odd: off the PMU. Earlier kernels recorded counts then, too.
         let mut is_whole = turns == Some(before.turns) && before.turns.is_multiple_of(2);
         is_whole &= before.counts.len() == self.counts.last.len();
         for (count, before) in self.counts.last.iter_mut().zip(&before.counts) {

@@ -68,7 +68,7 @@ pub use error::Error;
 pub use group::{Group, Handle};
 pub use limit::{DEFAULT_SLOTS, LIMIT_VARIABLE, LimitSource, SlotLimit};
 pub use machine::{Needs, Paranoid, cpu_list, online_cpus, threads};
-pub use names::{EventNames, NamedEvent, NamedGroup};
+pub use names::{EventNames, NamedEvent, NamedGroup, split_groups};
 pub use pmu::{PmuEvent, Pmus};
 #[cfg(feature = "aya")]
 pub use program::ProgramFile;

@@ -172,43 +172,56 @@ impl EventNames {
     /// # Errors
     /// [`Error::BadList`], those of [`event`](Self::event) and of [`GroupSpec::new`].
     pub fn groups(&self, list: &str) -> Result<Vec<NamedGroup>, Error> {
-        let bad = |what| Error::BadList {
+        let split = split_groups(list).map_err(|what| Error::BadList {
             list: list.to_owned(),
             what,
+        })?;
+        let groups = split.into_iter().map(|names| {
+            let events = names.into_iter().map(|name| self.event(name));
+            NamedGroup::new(events.collect::<Result<_, _>>()?)
+        });
+        groups.collect()
+    }
+}
+
+/// The names of the events of each group of a list: those between braces are one group, every other
+/// name is a group of its own. A name may be of no event.
+///
+/// # Errors
+/// What is wrong with the braces, or that a name is missing.
+pub fn split_groups(list: &str) -> Result<Vec<Vec<&str>>, &'static str> {
+    let mut groups = Vec::new();
+    let mut rest = list.trim_start();
+    loop {
+        let (group, after) = match rest.strip_prefix('{') {
+            Some(inside) => inside.split_once('}').ok_or("a brace is not closed")?,
+            None => rest.split_at(comma(rest).unwrap_or(rest.len())),
         };
-        let mut groups = Vec::new();
-        let mut rest = list;
-        loop {
-            let (events, after) = match rest.strip_prefix('{') {
-                Some(inside) => inside
-                    .split_once('}')
-                    .ok_or_else(|| bad("a brace is not closed"))?,
-                None => rest.split_at(comma(rest).unwrap_or(rest.len())),
-            };
-            if events.contains('{') {
-                return Err(bad("a group cannot be inside another"));
-            }
-            if events.contains('}') {
-                return Err(bad("a brace closes what none opened"));
-            }
-            let mut named = Vec::new();
-            let mut events = Some(events);
-            while let Some(list) = events {
-                let end = comma(list);
-                let (name, after) = list.split_at(end.unwrap_or(list.len()));
-                match name.trim() {
-                    "" => return Err(bad("a name is missing")),
-                    name => named.push(self.event(name)?),
-                }
-                events = end.and_then(|_| after.strip_prefix(','));
-            }
-            groups.push(NamedGroup::new(named)?);
-            rest = match after.trim_start().strip_prefix(',') {
-                Some(next) => next.trim_start(),
-                None if after.trim().is_empty() => return Ok(groups),
-                None => return Err(bad("behind a closing brace stands a comma, or nothing")),
-            };
+        match group.find('{') {
+            Some(_) if rest.starts_with('{') => return Err("a group cannot be inside another"),
+            Some(_) => return Err("before an opening brace stands a comma, or nothing"),
+            None => {}
         }
+        if group.contains('}') {
+            return Err("a brace closes what none opened");
+        }
+        let mut names = Vec::new();
+        let mut left = Some(group);
+        while let Some(list) = left {
+            let end = comma(list);
+            let (name, after) = list.split_at(end.unwrap_or(list.len()));
+            match name.trim() {
+                "" => return Err("a name is missing"),
+                name => names.push(name),
+            }
+            left = end.and_then(|_| after.strip_prefix(','));
+        }
+        groups.push(names);
+        rest = match after.trim_start().strip_prefix(',') {
+            Some(next) => next.trim_start(),
+            None if after.trim().is_empty() => return Ok(groups),
+            None => return Err("behind a closing brace stands a comma, or nothing"),
+        };
     }
 }
 
@@ -443,6 +456,7 @@ mod tests {
             assert_eq!(names, groups, "{list}");
         }
         for (list, words) in [
+            ("a{b}", "before an opening brace"),
             ("", "a name is missing"),
             ("cycles,", "a name is missing"),
             ("{}", "a name is missing"),

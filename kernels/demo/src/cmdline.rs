@@ -50,8 +50,10 @@ impl Settings {
 }
 
 pub const KEYS: &str = "workload=NAME, run=WORKLOAD|PROGRAM,WORD,.., rounds=N, packets=N, \
-    packet_size=N, tick_us=N (100 to 1000000), counters_us=N, target=OPERATION.UNIT.STATISTIC:N, kymo=start|off|send,rolling|discard,reader=none|kernel|host,events=NAME:NAME, \
-    mode=trace:sample:count,period_ns=N,depth=N,driver=timer|nmi|ipi|cycles|instructions,count=N,stacks=NAME:NAME,counters=NAME+NAME++NAME+NAME,count_ns=N,counters_on=NAME:NAME";
+    packet_size=N, tick_us=N (100 to 1000000), counters_us=N, target=OPERATION.UNIT.STATISTIC:N, \
+    kymo=start|off|send,rolling|discard,reader=none|kernel|host,events=NAME:NAME, \
+    mode=trace:sample:count,period_ns=N,depth=N,driver=timer|nmi|ipi|cycles|instructions,\
+    count=N,stacks=NAME:NAME,counters=NAME+NAME++NAME+NAME,count_ns=N,counters_on=NAME:NAME";
 
 /// Parses `key=value` words, separated by blanks. The last word of a key wins, except for `run`.
 /// The error is the invalid word.

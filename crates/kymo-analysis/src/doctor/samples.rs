@@ -96,9 +96,10 @@ impl Samples {
             found.add(Severity::Missing, "sample-places", message, first, MASKED);
         }
         let groups = report.counters.iter().flat_map(|all| &all.groups);
-        let of_group = |number: u8| match groups.clone().count() {
-            1 => String::new(),
-            _ => format!(" of group {number}"),
+        let several = groups.clone().count() > 1;
+        let of_group = |number: u8| match several || number > 0 {
+            true => format!(" of group {number}"),
+            false => String::new(),
         };
         for counters in groups.clone() {
             let idle = counters.cpus.iter();

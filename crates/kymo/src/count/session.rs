@@ -151,10 +151,11 @@ impl Counting {
     /// Ends what was refused after it had begun: unlike at an end, no CPU records last counts.
     pub(crate) fn take_back(&self) {
         let changes = self.changes.load(Relaxed);
-        // Even, and not the next number, which a CPU takes for the end of what it counts.
-        let behind = changes.wrapping_add(if changes % 2 == 1 { 3 } else { 2 });
-        // Partner: the acquire in `changes`.
-        self.changes.store(behind, Release);
+        if changes % 2 == 1 {
+            // Even, and not the next number, which a CPU takes for the end of what it counts.
+            // Partner: the acquire in `changes`.
+            self.changes.store(changes.wrapping_add(3), Release);
+        }
     }
 
     #[cfg(all(test, not(loom)))]
@@ -164,7 +165,7 @@ impl Counting {
 
     #[inline]
     fn changes(&self) -> u32 {
-        // Partner: the release in `switch`.
+        // Partners: the releases in `switch` and `take_back`.
         self.changes.load(Acquire)
     }
 

@@ -60,11 +60,12 @@ impl Text<'_> {
 
     pub(super) fn counters(&mut self, report: &Report) {
         let groups = report.counters.iter().flat_map(|all| &all.groups);
-        let is_one = groups.clone().count() == 1;
+        let several = groups.clone().count() > 1;
         for counters in groups {
-            let which = match is_one {
-                true => String::new(),
-                false => format!(" (group {})", counters.group),
+            // One that is not the first is not the only one: the others' records are missing.
+            let which = match several || counters.group > 0 {
+                true => format!(" (group {})", counters.group),
+                false => String::new(),
             };
             self.group_counters(counters, &which);
         }

@@ -192,9 +192,10 @@ fn a_machine_that_runs_is_read_and_runs_on() {
         .spawn()
         .unwrap();
     wait_until(|| machine.folder.join("interrupt/events_3").exists());
+    let text = interrupted(child, 0);
     assert!(
-        interrupted(child, 0)
-            .contains("the recording was interrupted and the machine was left running; ")
+        text.contains("the recording was interrupted and the machine was left running; "),
+        "{text}"
     );
     assert!(machine.runs());
     babeltrace::compare(&machine.folder.join("interrupt"));

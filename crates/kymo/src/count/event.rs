@@ -1,6 +1,8 @@
 //! What can be counted, and its names.
 
-use core::fmt;
+use core::fmt::{self, Write};
+
+use crate::text::{write_hex, write_number};
 
 /// An event of the machine or the kernel that a counter counts.
 ///
@@ -54,9 +56,15 @@ macro_rules! named {
             }
         }
 
+        impl $Enum {
+            fn name(self) -> &'static str {
+                self.names().first().copied().unwrap_or_default()
+            }
+        }
+
         impl fmt::Display for $Enum {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.names().first().copied().unwrap_or_default())
+                f.write_str(self.name())
             }
         }
     };
@@ -293,30 +301,57 @@ fn hexadecimal(digits: &str) -> Option<u64> {
     }
 }
 
-impl fmt::Display for EventKind {
-    /// The name by which [`EventKind::from_name`] finds it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl EventKind {
+    /// Writes the name by which [`EventKind::from_name`] finds it.
+    fn write_name(self, out: &mut impl Write) -> fmt::Result {
         match self {
-            EventKind::Hardware(event) => event.fmt(f),
-            EventKind::Software(event) => event.fmt(f),
-            EventKind::Cache(event) => event.fmt(f),
-            EventKind::Raw(number) => write!(f, "r{number:x}"),
-            EventKind::Tracepoint(number) => write!(f, "tracepoint:{number}"),
+            EventKind::Hardware(event) => out.write_str(event.name()),
+            EventKind::Software(event) => out.write_str(event.name()),
+            EventKind::Cache(event) => event.write_name(out),
+            EventKind::Raw(number) => {
+                out.write_str("r")?;
+                write_hex(out, number, 1)
+            }
+            EventKind::Tracepoint(number) => {
+                out.write_str("tracepoint:")?;
+                write_number(out, number)
+            }
             EventKind::Breakpoint(Breakpoint { address, len, on }) => {
-                write!(f, "mem:{address:#x}/{len}:{on}")
+                out.write_str("mem:0x")?;
+                write_hex(out, address, 1)?;
+                out.write_str("/")?;
+                write_number(out, len.into())?;
+                out.write_str(":")?;
+                out.write_str(on.name())
             }
         }
     }
 }
 
-impl fmt::Display for Cache {
+impl fmt::Display for EventKind {
+    /// The name by which [`EventKind::from_name`] finds it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_name(f)
+    }
+}
+
+impl Cache {
+    fn write_name(self, out: &mut impl Write) -> fmt::Result {
         let plural = match (self.misses, self.access) {
             (true, _) => "-misses",
             (false, CacheAccess::Prefetch) => "es",
             (false, _) => "s",
         };
-        write!(f, "{}-{}{plural}", self.level, self.access)
+        out.write_str(self.level.name())?;
+        out.write_str("-")?;
+        out.write_str(self.access.name())?;
+        out.write_str(plural)
+    }
+}
+
+impl fmt::Display for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_name(f)
     }
 }
 
@@ -406,15 +441,22 @@ impl EventSpec {
     }
 }
 
-impl fmt::Display for EventSpec {
-    /// The name by which [`EventSpec::from_name`] finds it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let modes = match (self.exclude.kernel, self.exclude.user) {
+impl EventSpec {
+    /// Writes the name by which [`EventSpec::from_name`] finds it.
+    pub(super) fn write_name(self, out: &mut impl Write) -> fmt::Result {
+        self.kind.write_name(out)?;
+        out.write_str(match (self.exclude.kernel, self.exclude.user) {
             (false, false) => "",
             (true, _) => ":u",
             (false, true) => ":k",
-        };
-        write!(f, "{}{modes}", self.kind)
+        })
+    }
+}
+
+impl fmt::Display for EventSpec {
+    /// The name by which [`EventSpec::from_name`] finds it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_name(f)
     }
 }
 

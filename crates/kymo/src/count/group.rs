@@ -16,6 +16,12 @@ pub struct GroupSpec {
 }
 
 impl GroupSpec {
+    /// Room for a group.
+    pub(super) const EMPTY: GroupSpec = GroupSpec {
+        events: [EventSpec::software(Software::CpuClock); MAX_EVENTS],
+        len: 0,
+    };
+
     /// A group of these events.
     ///
     /// # Errors
@@ -30,7 +36,7 @@ impl GroupSpec {
                 events: events.len(),
             });
         }
-        let mut all = [EventSpec::software(Software::CpuClock); MAX_EVENTS];
+        let mut all = GroupSpec::EMPTY.events;
         let (events_of_all, _) = all.split_at_mut(events.len());
         events_of_all.copy_from_slice(events);
         Ok(GroupSpec {
@@ -60,23 +66,28 @@ impl GroupSpec {
         leader
     }
 
+    /// Adds an event.
+    ///
+    /// # Errors
+    /// [`Refused::TooManyEvents`].
+    pub fn push(&mut self, event: EventSpec) -> Result<(), Refused> {
+        let full = Refused::TooManyEvents {
+            leader: self.leader().kind,
+            events: self.len + 1,
+        };
+        *self.events.get_mut(self.len).ok_or(full)? = event;
+        self.len += 1;
+        Ok(())
+    }
+
     /// The group with one event more.
     ///
     /// # Errors
     /// [`Refused::TooManyEvents`].
     pub fn with(&self, event: EventSpec) -> Result<GroupSpec, Refused> {
         let mut longer = *self;
-        match longer.events.get_mut(self.len) {
-            Some(place) => {
-                *place = event;
-                longer.len += 1;
-                Ok(longer)
-            }
-            None => Err(Refused::TooManyEvents {
-                leader: self.leader().kind,
-                events: self.len + 1,
-            }),
-        }
+        longer.push(event)?;
+        Ok(longer)
     }
 
     /// Refuses groups that need more slots than a PMU has.

@@ -93,6 +93,7 @@ uint64_t clock_now(void);
 void hart_kick(const struct hart *hart);
 /* Returns when every other hart that runs has answered an interrupt. */
 void harts_synchronize(void);
+void harts_count(void);
 /* Stops the other harts for good; interrupts are masked from then on. They still answer
  * harts_synchronize. */
 void harts_hold(void);

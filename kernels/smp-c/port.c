@@ -10,6 +10,8 @@ KYMO_MEMORY_COUNTING(HARTS, KYMO_REGION_SIZE(HARTS, PACKETS, PACKET_SIZE) +
                                 HARTS * SAMPLES_PACKETS * PACKET_SIZE)
 KYMO_SAMPLER(sampler, HARTS)
 KYMO_COUNTER_TABLE(counters, SMP_COUNTERS)
+extern const struct kymo_pmu hart_pmu;
+KYMO_COUNTING(counting, HARTS, &hart_pmu)
 
 uint64_t kymo_port_clock(void) { return clock_now(); }
 uint64_t kymo_port_frequency(void) { return CLOCK_FREQUENCY; }
@@ -72,12 +74,18 @@ void tracing_start(void) {
         .sampler = &sampler,
         .counters = &counters,
         .counters_period = CLOCK_FREQUENCY / 100u,
+        .counting = &counting,
+        .counting_groups = "cycles+instructions+context-switches",
+        .counting_ns = 10000000u,
+        .counting_notice = harts_count,
     };
-    if (kymo_start(KYMO_TRACE, &config) < 0 || kymo_start(KYMO_SAMPLE, &config) < 0)
+    if (kymo_start(KYMO_TRACE, &config) < 0 || kymo_start(KYMO_SAMPLE, &config) < 0 ||
+        kymo_start(KYMO_COUNT, &config) < 0)
         print("kernel: recording does not start\n");
 }
 
 void tracing_stop(void) {
+    kymo_stop(KYMO_COUNT);
     kymo_stop(KYMO_SAMPLE);
     kymo_stop(KYMO_TRACE);
 }

@@ -66,6 +66,7 @@ static void schedule(enum kymo_switch_reason reason) {
     hart->running = to;
     hart->switches++;
     count_switches_masked(1);
+    kymo_happened(KYMO_SOFTWARE_CONTEXT_SWITCHES, true);
     kymo_sched_switch_masked(from->id, to->id, trace_state(from), reason, 0);
     switch_stacks(&from->sp, to->sp);
 }

@@ -56,6 +56,8 @@ void hart_kick(const struct hart *hart) { MSIP[hart - harts] = 1; }
 /* The hart is in no record: its interrupts are not masked, or it is held. */
 static void answer(struct hart *hart) {
     uint32_t seen = __atomic_load_n(&asked, __ATOMIC_ACQUIRE);
+    if (seen != hart->answered)
+        kymo_counting_tick(); /* counting may have begun, or ended */
     __atomic_store_n(&hart->answered, seen, __ATOMIC_RELEASE);
 }
 
@@ -69,6 +71,14 @@ void harts_synchronize(void) {
         while (__atomic_load_n(&hart->answered, __ATOMIC_ACQUIRE) != turn)
             ;
     }
+    interrupts_restore(saved);
+}
+
+/* Every hart finds what is counted. */
+void harts_count(void) {
+    uintptr_t saved = interrupts_mask();
+    kymo_counting_tick();
+    harts_synchronize();
     interrupts_restore(saved);
 }
 /* port: end */
@@ -105,6 +115,7 @@ static void timer_interrupt(struct hart *hart, const struct trap_frame *frame) {
         hart->next_sample = now + kymo_sample_next();
     }
     kymo_tick();
+    kymo_counting_tick();
     /* port: end */
     for (; hart->next_tick <= now; hart->next_tick += CLOCK_FREQUENCY / TICKS_A_SECOND)
         scheduler_tick(hart);

@@ -307,7 +307,7 @@ pub(crate) fn smp() -> Result<PathBuf> {
         "main.c",
         "thread.c",
     ]);
-    gcc.args(["trap.c", "program.c", "port.c"]);
+    gcc.args(["trap.c", "program.c", "port.c", "pmu.c"]);
     run(gcc.arg(archive).args(["-lgcc", "-o"]).arg(&image))?;
     Ok(image)
 }

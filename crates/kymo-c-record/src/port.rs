@@ -2,6 +2,8 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed, compiler_fence};
 
+use kymo::Refused;
+use kymo::count::GroupSpec;
 #[cfg(not(feature = "nmi"))]
 use kymo::platform::Masked;
 #[cfg(feature = "nmi")]
@@ -51,6 +53,11 @@ pub static SAMPLING: AtomicUsize = AtomicUsize::new(0);
 /// What the session's samples are taken with; null for nothing.
 pub static SAMPLER: AtomicPtr<CSampler> = AtomicPtr::new(core::ptr::null_mut());
 
+/// Has all CPUs find what is counted, or that nothing is; see [`DUMP_STATE`].
+pub static ANNOUNCE: AtomicUsize = AtomicUsize::new(0);
+/// The kernel's function that has all CPUs call `kymo_counting_tick`; see [`DUMP_STATE`].
+pub static NOTICE: AtomicUsize = AtomicUsize::new(0);
+
 /// Whether the caller may make a call; 0 where all may.
 pub static PERMITS: AtomicUsize = AtomicUsize::new(0);
 
@@ -78,13 +85,19 @@ pub fn sampler() -> Option<&'static SamplerOver<[Places]>> {
     unsafe { (places as *const SamplerOver<[Places]>).as_ref() }
 }
 
-fn call(function: &AtomicUsize) {
+fn call(function: &AtomicUsize) -> bool {
     let address = function.load(Relaxed);
     if address != 0 {
         // SAFETY: `start` stored a function of this type, as C's type checker has seen.
         let function: extern "C" fn() = unsafe { core::mem::transmute(address) };
         function();
     }
+    address != 0
+}
+
+/// Has all CPUs call `kymo_counting_tick`, if the kernel has a function for that.
+pub fn notice() -> bool {
+    call(&NOTICE)
 }
 
 /// The number of this CPU.
@@ -181,6 +194,14 @@ unsafe impl Platform for Port {
         // SAFETY: `kymo_set_permits` stored a function of this type, as C's type checker has seen.
         let permits: extern "C" fn(u32) -> bool = unsafe { core::mem::transmute(address) };
         permits(number)
+    }
+
+    fn counting(group: Option<&GroupSpec>) -> Result<(), Refused> {
+        // The groups were looked at before the start: see `Library::set`.
+        if group.is_none() {
+            call(&ANNOUNCE);
+        }
+        Ok(())
     }
 
     fn sampling(sampling: &Sampling) {

@@ -14,10 +14,10 @@
  * functions are type-checked and not evaluated, and kymo_start returns -KYMO_EOPNOTSUPP. Arguments
  * should have no side effects: whether they are evaluated is not said otherwise, either.
  *
- * Stack that the calls take, on RV32: 2,304 bytes for kymo_start, 2,048 for kymo_read, 1,536 for
+ * Stack that the calls take, on RV32: 2,432 bytes for kymo_start, 2,048 for kymo_read, 1,664 for
  * kymo_stop, 640 for kymo_finish, 1,664 for kymo_send, 4,096 for kymo_dump and those like it; 64 for
- * an event, 160 for a name. 64-bit processors take more. What functions of the kernel's take comes on
- * top.
+ * an event, 160 for a name. KYMO_COUNT takes 3,328 bytes of kymo_start, 2,688 of kymo_stop, and 1,536
+ * of kymo_counting_tick. 64-bit processors take more. What functions of the kernel's take comes on top.
  *
  * Needs C99 (with C11 or C++11 more is checked when the code is compiled), and no C library. */
 #ifndef KYMO_H
@@ -167,7 +167,7 @@ extern const uint32_t kymo_memory_stride;
  * kernel's own. With fewer events, less is enough: kymo_memory_needed tells. Samples take besides
  * what their packets take: cpus * samples_packets * packet_size. */
 #define KYMO_REGION_SIZE(cpus, packets, packet_size)                              \
-    ((size_t)KYMO_BLOCKS_ + 18048 + (packet_size) +                             \
+    ((size_t)KYMO_BLOCKS_ + 18560 + (packet_size) +                             \
      (size_t)(cpus) * (3392 + ((size_t)(packets) + 8) * (packet_size)))
 
 /* ---- Errors: a call that is refused returns one of these, negated, and has changed nothing ---- */
@@ -182,14 +182,15 @@ enum kymo_error {
     /* The kernel does not permit the call: see `kymo_set_permits`. */
     KYMO_EPERM = 1,
     /* An unknown flag, channel or event, a number out of range, a buffer that is too small,
-     * counters that the memory has no words for (`KYMO_MEMORY_COUNTING`), or a call that does
-     * not fit the state. */
+     * counters that the memory has no words for (`KYMO_MEMORY_COUNTING`), groups that cannot be
+     * counted, or a call that does not fit the state. */
     KYMO_EINVAL = 22,
     /* An event of the kernel's own has an id that is not the kernel's: 21 to 29, or 1000 to
      * 2047. */
     KYMO_ERANGE = 34,
     /* Two events of the kernel's own have the same id, an event or a counter has the name of
-     * another one, or an event has a name of the library's: one that begins with `kymo_`. */
+     * another one, or an event has a name of the library's: `counted_event`, `group_count`, or
+     * one that begins with `kymo_`. */
     KYMO_EEXIST = 17,
     /* An event of the kernel's own has too many fields, or too long ones, or its counters take
      * more than 4096 words. */
@@ -200,7 +201,8 @@ enum kymo_error {
     KYMO_EPROTO = 71,
     /* More than one CPU, and no `synchronize` in the configuration. */
     KYMO_EDEADLK = 35,
-    /* A session is starting, runs, or is stopped and not finished. */
+    /* A session is starting, runs, or is stopped and not finished; or it has counted other
+     * groups. */
     KYMO_EINPROGRESS = 115,
     /* The frequency of the clock is not known yet: it is 0. */
     KYMO_EAGAIN = 11,
@@ -219,6 +221,7 @@ enum kymo_error {
 enum kymo_mode {
     KYMO_TRACE = 0,  /* what happens: events */
     KYMO_SAMPLE = 1, /* where the time goes: see "Samples" */
+    KYMO_COUNT = 2,  /* how much of the hardware is used: see "Counts" */
 };
 
 /* An event of the kernel's own; see KYMO_EVENT_TABLE. */
@@ -286,6 +289,17 @@ struct kymo_config {
     const struct kymo_counters *counters; /* what KYMO_COUNTER_TABLE has defined, or NULL */
     uint64_t counters_period; /* ticks from one record of a CPU's counters to the next, by kymo_tick;
                                * 0: they are recorded only when the mode stops */
+    /* For KYMO_COUNT: what KYMO_COUNTING has defined, or NULL; give it to the session's first mode,
+     * too. */
+    const struct kymo_counting *counting;
+    /* What each CPU counts, such as "cycles+instructions" or "cycles++branches:u+branch-misses:u": two
+     * groups, which take turns if they do not fit together. NULL: cycles and instructions. */
+    const char *counting_groups;
+    uint64_t counting_ns; /* nanoseconds from one record of the groups to the next; 0: 100 ms */
+    /* Has every CPU call kymo_counting_tick, this one too, and returns when they have: that of the
+     * session's first mode. The library never calls it while it calls `synchronize`. NULL: the other
+     * CPUs begin and end at their next tick, and their counts since their last record are lost. */
+    void (*counting_notice)(void);
 };
 
 /* What became of the events of a session; names are not counted. */
@@ -399,6 +413,101 @@ struct kymo_sender {
     struct kymo_sent sent;
 };
 
+/* ---- Counts ---- */
+
+enum kymo_counted_kind {
+    KYMO_COUNTED_HARDWARE = 0, /* the number is of enum kymo_hardware */
+    KYMO_COUNTED_CACHE = 3,    /* of enum kymo_cache, + 256 * (0 load, 1 store, 2 prefetch), + 65536 for
+                                * misses */
+    KYMO_COUNTED_RAW = 4       /* the number that the processor's manual gives the event */
+};
+
+/* Events that most processors can count. */
+enum kymo_hardware {
+    KYMO_HARDWARE_CYCLES = 0,
+    KYMO_HARDWARE_INSTRUCTIONS = 1,
+    KYMO_HARDWARE_CACHE_REFERENCES = 2,
+    KYMO_HARDWARE_CACHE_MISSES = 3,
+    KYMO_HARDWARE_BRANCHES = 4,
+    KYMO_HARDWARE_BRANCH_MISSES = 5,
+    KYMO_HARDWARE_BUS_CYCLES = 6,
+    KYMO_HARDWARE_STALLED_CYCLES_FRONTEND = 7,
+    KYMO_HARDWARE_STALLED_CYCLES_BACKEND = 8,
+    KYMO_HARDWARE_REF_CYCLES = 9
+};
+
+/* Caches. */
+enum kymo_cache {
+    KYMO_CACHE_L1_DCACHE = 0,
+    KYMO_CACHE_L1_ICACHE = 1,
+    KYMO_CACHE_LLC = 2,
+    KYMO_CACHE_DTLB = 3,
+    KYMO_CACHE_ITLB = 4,
+    KYMO_CACHE_BRANCH = 5,
+    KYMO_CACHE_NODE = 6
+};
+
+/* Events that the kernel counts, by kymo_happened. */
+enum kymo_software {
+    KYMO_SOFTWARE_CPU_CLOCK = 0,
+    KYMO_SOFTWARE_TASK_CLOCK = 1,
+    KYMO_SOFTWARE_PAGE_FAULTS = 2,
+    KYMO_SOFTWARE_CONTEXT_SWITCHES = 3,
+    KYMO_SOFTWARE_CPU_MIGRATIONS = 4,
+    KYMO_SOFTWARE_SYSTEM_CALLS = 5,
+    KYMO_SOFTWARE_INTERRUPTS = 6,
+    KYMO_SOFTWARE_MINOR_FAULTS = 7,
+    KYMO_SOFTWARE_MAJOR_FAULTS = 8
+};
+
+/* Modes of the processor in which an event is not counted. */
+#define KYMO_EXCLUDE_USER 1u
+#define KYMO_EXCLUDE_KERNEL 2u
+
+/* An event that a counter is to count. */
+struct kymo_counted {
+    uint32_t kind;    /* of enum kymo_counted_kind; they and the numbers are those of Linux's perf */
+    uint32_t exclude; /* of KYMO_EXCLUDE_..., 0 for none */
+    uint64_t number;
+};
+
+/* The driver of the processors' counters. All CPUs have the same. Counters are numbered from 0 to 63,
+ * and sets of them are bits. The functions are called with interrupts masked, on the CPU whose counters
+ * they are. */
+struct kymo_pmu {
+    uint32_t slots; /* most events of a group that need a counter */
+    /* The counters that can count an event; 0 if none can, or not without the excluded modes. */
+    uint64_t (*counters)(const struct kymo_counted *event);
+    /* The counter's bits, at most 64. Counters do not interrupt here: each CPU calls kymo_counting_tick
+     * before one of them can go round. */
+    uint32_t (*width)(uint32_t counter);
+    /* Makes a counter that is not started count an event from a value on, once it is. Returns whether
+     * it can. */
+    bool (*program)(uint32_t counter, const struct kymo_counted *event, uint64_t value);
+    uint64_t (*read)(uint32_t counter); /* its value, in the lower bits */
+    void (*start)(uint64_t counters); /* all at the same time where the processor can; maybe none */
+    void (*stop)(uint64_t counters);
+};
+
+/* The room that counting takes: KYMO_COUNTING(name, cpus, &pmu) stands once, in one C file, at file
+ * scope, where `pmu` is a struct kymo_pmu and `cpus` no fewer than those of KYMO_MEMORY; the
+ * configuration's `counting` is then &name. 9 KiB for each CPU. All sessions use the same. */
+struct kymo_counting {
+    const struct kymo_pmu *pmu;
+    void *places;
+    uint32_t cpus;
+    const uint8_t *library;
+};
+
+#ifdef KYMO_OFF
+#define KYMO_COUNTING(name, cpus, pmu) static const struct kymo_counting name = {(pmu), 0, (cpus), 0};
+#else
+extern const uint8_t kymo_counting_library[];
+#define KYMO_COUNTING(name, cpus, pmu)                                            \
+    static KYMO_ALIGNED(16) uint8_t name##_places[(size_t)(cpus) * 9216u];         \
+    static const struct kymo_counting name = {(pmu), name##_places, (cpus), kymo_counting_library};
+#endif
+
 /* ---- Samples ---- */
 
 /* The room that samples take for callers: KYMO_SAMPLER(name, cpus) stands once, in one C file, at
@@ -478,13 +587,14 @@ struct kymo_perf_options {
 
 /* Begins to record. The tables of `config` must stay. A mode that joins one that runs takes the
  * session as it is: the configuration is that of the first mode, except for the period and depth
- * of KYMO_SAMPLE, which is refused (KYMO_EINVAL) where the first mode's configuration has no
- * `sampler` or no `samples_packets`. Returns the number of channels, from 0 on; each is a file of
- * the trace. */
+ * of KYMO_SAMPLE, and for the groups of KYMO_COUNT and their period. KYMO_SAMPLE is refused
+ * (KYMO_EINVAL) where the first mode's configuration has no `sampler` or no `samples_packets`, and
+ * KYMO_COUNT where it has no `counting`. Returns the number of channels, from 0 on; each is a file
+ * of the trace. */
 #ifndef KYMO_NMI /* A library for another header does not link, nor does one that is not for NMIs. */
-#define kymo_start kymo_start_for_header_44b56f61
+#define kymo_start kymo_start_for_header_4325dab1
 #else
-#define kymo_start kymo_start_for_header_44b56f61_nmi
+#define kymo_start kymo_start_for_header_4325dab1_nmi
 /* Nor does a file that only records. */
 #define kymo_record_0_masked kymo_record_0_masked_nmi
 #define kymo_record_1_masked kymo_record_1_masked_nmi
@@ -560,6 +670,15 @@ uint64_t kymo_sample_next(void);
 /* Records what this CPU's counters have, if the configuration's `counters_period` has passed since
  * it did so last: call it in the timer's interrupt, with interrupts masked. */
 void kymo_tick(void);
+
+/* Counts on this CPU what the session counts, and records it when that is due: call it in the timer's
+ * interrupt of every CPU, with interrupts masked, and not from an NMI. A CPU without ticks calls it
+ * before its counters go round. */
+void kymo_counting_tick(void);
+
+/* A software event (of enum kymo_software, but not a clock: the library counts these itself) happened
+ * on this CPU, in the kernel or in a program. Call it with interrupts masked, and not from an NMI. */
+void kymo_happened(uint32_t event, bool in_kernel);
 
 /* Sends the first frame of the session, behind kymo_start: `kymo record --serial`, `--rtt`,
  * `--rtt-gdb` and `--file` receive what follows. Returns 0, or -KYMO_ENOBUFS if the frame was
@@ -686,6 +805,10 @@ KYMO_INLINE bool kymo_sample(const struct kymo_sample *sample) {
 KYMO_INLINE uint64_t kymo_sample_period(void) { return 0; }
 KYMO_INLINE uint64_t kymo_sample_next(void) { return UINT64_MAX; }
 KYMO_INLINE void kymo_tick(void) {}
+KYMO_INLINE void kymo_counting_tick(void) {}
+KYMO_INLINE void kymo_happened(uint32_t event, bool in_kernel) {
+    (void)event, (void)in_kernel;
+}
 KYMO_INLINE int32_t kymo_send_open(struct kymo_sender *sender) {
     (void)sender;
     return -KYMO_EOPNOTSUPP;

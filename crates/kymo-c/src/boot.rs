@@ -77,14 +77,20 @@ unsafe fn start_as(
     }
     let driver = options.driver.unwrap_or(SamplingDriver::Timer);
     let counts = options.starts(Mode::Count);
-    if driver != SamplingDriver::Timer || options.stacks.is_some() || counts || options.send {
+    let has_contexts = options.stacks.is_some() || options.counters_on.is_some();
+    let cannot_count = counts && events.groups.is_none();
+    if driver != SamplingDriver::Timer || has_contexts || cannot_count || options.send {
         return Err(Refusal::Off);
     }
     apply(&options, &mut config);
     let mut channels = 0;
     for mode in Mode::ALL.into_iter().filter(|mode| options.starts(*mode)) {
         // SAFETY: the caller's promise.
-        let started = unsafe { start(mode as u32, &config, &|name| options.records(name)) };
+        let started = unsafe {
+            start(mode as u32, &config, options.counters, &|name| {
+                options.records(name)
+            })
+        };
         channels = started.inspect_err(|_| {
             for before in Mode::ALL.into_iter().take(mode as usize) {
                 if options.starts(before) {
@@ -112,6 +118,7 @@ fn apply(options: &Options<'_>, config: &mut CConfig) {
     } else {
         config.samples_packets = ring.samples_packets;
     }
+    config.counting_ns = options.count_ns.unwrap_or(config.counting_ns);
     config.sample_period = ring.sampling.period;
     config.sample_depth = ring.sampling.depth;
 }

@@ -15,7 +15,7 @@ use kymo::{Memory, Tracer};
 use kymo_c_record::port::{Port, kymo_memory_counters};
 
 use crate::error::Refusal;
-use crate::vocabulary::{COUNTING, Event};
+use crate::vocabulary::{COUNTER_EVENTS, Event};
 
 /// A declaration: `struct kymo_own_counter`.
 #[derive(Debug)]
@@ -38,41 +38,21 @@ pub struct CCounters {
     /// Words that they take on each CPU.
     words: u32,
     /// Null only in a table that no macro has made.
-    library: Option<&'static Library>,
+    pub(crate) library: Option<&'static Library>,
 }
 
 /// A kernel's counters, and the part of the library that they need.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counting {
+pub(crate) struct OwnCounters {
     pub(crate) table: &'static CCounters,
     pub(crate) library: &'static Library,
 }
 
 impl CCounters {
-    /// What a configuration leads to; `None` for null.
-    ///
-    /// # Errors
-    /// [`Refusal::Fault`] for what is no table: not aligned, or without the library's part.
-    ///
-    /// # Safety
-    /// `table` is null, not aligned, or a table that lives for ever.
-    #[inline(always)]
-    pub(crate) unsafe fn at(table: *const CCounters) -> Result<Option<&'static Self>, Refusal> {
-        if !table.is_aligned() {
-            return Err(Refusal::Fault);
-        }
-        // SAFETY: the caller's promise.
-        let table = unsafe { table.as_ref() };
-        match table.is_none_or(|table| table.library.is_some()) {
-            true => Ok(table),
-            false => Err(Refusal::Fault),
-        }
-    }
-
-    /// With the library's part, which a table has that [`at`](Self::at) gave.
-    pub(crate) fn counting(&'static self) -> Option<Counting> {
+    /// With the library's part, which a table of the macro's has.
+    pub(crate) fn counting(&'static self) -> Option<OwnCounters> {
         let library = self.library?;
-        Some(Counting {
+        Some(OwnCounters {
             table: self,
             library,
         })
@@ -99,7 +79,7 @@ pub struct Library {
 /// The library's part of every table.
 #[unsafe(no_mangle)]
 pub static kymo_counters_library: Library = Library {
-    events: COUNTING,
+    events: COUNTER_EVENTS,
     check: CCounters::check,
     write: CCounters::write,
     write_numbers: CCounters::write_numbers,

@@ -25,13 +25,14 @@ errors! {
     /// The kernel does not permit the call: see `kymo_set_permits`.
     NotPermitted = 1, "KYMO_EPERM";
     /// An unknown flag, channel or event, a number out of range, a buffer that is too small,
-    /// counters that the memory has no words for (`KYMO_MEMORY_COUNTING`), or a call that does not
-    /// fit the state.
+    /// counters that the memory has no words for (`KYMO_MEMORY_COUNTING`), groups that cannot be
+    /// counted, or a call that does not fit the state.
     Invalid = 22, "KYMO_EINVAL";
     /// An event of the kernel's own has an id that is not the kernel's: 21 to 29, or 1000 to 2047.
     Range = 34, "KYMO_ERANGE";
     /// Two events of the kernel's own have the same id, an event or a counter has the name of
-    /// another one, or an event has a name of the library's: one that begins with `kymo_`.
+    /// another one, or an event has a name of the library's: `counted_event`, `group_count`,
+    /// or one that begins with `kymo_`.
     Exists = 17, "KYMO_EEXIST";
     /// An event of the kernel's own has too many fields, or too long ones, or its counters take
     /// more than 4096 words.
@@ -42,7 +43,7 @@ errors! {
     Declaration = 71, "KYMO_EPROTO";
     /// More than one CPU, and no `synchronize` in the configuration.
     Synchronize = 35, "KYMO_EDEADLK";
-    /// A session is starting, runs, or is stopped and not finished.
+    /// A session is starting, runs, or is stopped and not finished; or it has counted other groups.
     InProgress = 115, "KYMO_EINPROGRESS";
     /// The frequency of the clock is not known yet: it is 0.
     Again = 11, "KYMO_EAGAIN";

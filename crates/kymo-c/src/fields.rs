@@ -271,4 +271,17 @@ pub static FIELDS: &[(u16, &[KnownField])] = &[
         ("first", FieldType::Unsigned { bits: 32, base: 10 }),
         ("buckets", FieldType::Sequence { element: &FieldType::Unsigned { bits: 64, base: 10 }, max: 16 }),
     ]),
+    (176, &[
+        ("group", FieldType::Unsigned { bits: 8, base: 10 }),
+        ("groups", FieldType::Unsigned { bits: 8, base: 10 }),
+        ("place", FieldType::Unsigned { bits: 8, base: 10 }),
+        ("events", FieldType::Unsigned { bits: 8, base: 10 }),
+        ("name", FieldType::Text { max: 64 }),
+    ]),
+    (177, &[
+        ("time_enabled", FieldType::Unsigned { bits: 64, base: 10 }),
+        ("time_running", FieldType::Unsigned { bits: 64, base: 10 }),
+        ("group", FieldType::Unsigned { bits: 8, base: 10 }),
+        ("counts", FieldType::Sequence { element: &FieldType::Unsigned { bits: 64, base: 10 }, max: 16 }),
+    ]),
 ];

@@ -28,6 +28,7 @@ pub use kymo_c_record::{port, record};
 
 pub mod boot;
 pub mod counters;
+pub mod counting;
 pub mod error;
 pub mod fields;
 pub mod history;

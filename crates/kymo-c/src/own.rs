@@ -226,6 +226,9 @@ impl OwnEvent {
     }
 }
 
+/// The library's events of the mode `count`, with which a kernel that does not count is not linked.
+const OF_COUNTING: [&[u8]; 2] = [b"counted_event", b"group_count"];
+
 /// Whether the events can be recorded, beside those of the vocabulary.
 ///
 /// # Errors
@@ -237,6 +240,7 @@ pub(crate) fn check(events: &[OwnEvent]) -> Result<(), Refusal> {
         let is_theirs = |other: &OwnEvent| other.id == event.id || other.name() == event.name();
         // The library's own names begin so.
         if event.name().starts_with(b"kymo_")
+            || OF_COUNTING.contains(&event.name())
             || before.iter().any(is_theirs)
             || VOCABULARY
                 .iter()

@@ -3,12 +3,13 @@
 //! They are those of [`Sessions`], which kernels in Rust have too: its table of states holds here.
 //! The memory ends with the streams of the session's readers; the region has what is before them.
 
-use core::ffi::c_void;
+use core::ffi::{c_char, c_void};
 use core::fmt::{self, Write};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
+use kymo::count::{Counting, Turn};
 use kymo::ctf::stream::Stream;
 use kymo::ctf::tsdl;
 use kymo::event::{Declarations, Declared, Event, Vocabulary};
@@ -22,14 +23,15 @@ use kymo::{
     Refused, Sessions, State, flags,
 };
 
-use crate::counters::{self, CCounters, Counting, Library};
+use crate::counters::{self, CCounters, Library, OwnCounters};
+use crate::counting::{self, CCounting};
 use crate::error::Refusal;
 use crate::history::OWN;
 use crate::own::{self, OwnEvent};
 use crate::vocabulary::{CLOCK_STEPS, VOCABULARY};
 use kymo_c_record::port::{
-    CSampler, DUMP_STATE, PERMITS, Port, SAMPLER, SAMPLING, SYNCHRONIZE, kymo_memory_counters,
-    kymo_memory_cpus, kymo_memory_size, kymo_port_frequency, memory,
+    ANNOUNCE, CSampler, DUMP_STATE, NOTICE, PERMITS, Port, SAMPLER, SAMPLING, SYNCHRONIZE,
+    kymo_memory_counters, kymo_memory_cpus, kymo_memory_size, kymo_port_frequency, memory,
 };
 use kymo_c_record::record::kymo_record_name;
 
@@ -88,6 +90,14 @@ pub struct CConfig {
     pub counters: *const CCounters,
     /// Ticks from one record of what a CPU has counted to the next; 0: only at the end.
     pub counters_period: u64,
+    /// What the processors' counters are counted with, or null.
+    pub counting: *const CCounting,
+    /// The groups that they count, as in the word `kymo=`; null: cycles and instructions.
+    pub counting_groups: *const c_char,
+    /// Nanoseconds from one record of the groups to the next; 0: 100 ms.
+    pub counting_ns: u64,
+    /// Has the other CPUs call `kymo_counting_tick`, or null.
+    pub counting_notice: Option<Call>,
 }
 
 type Call = extern "C" fn();
@@ -104,6 +114,8 @@ pub struct Events {
     synchronize: Option<Call>,
     sampler: *const CSampler,
     sampling: Option<extern "C" fn(u64)>,
+    pub(crate) groups: Option<&'static CCounting>,
+    notice: Option<Call>,
 }
 
 // SAFETY: the tables are constants of the kernel's.
@@ -118,7 +130,7 @@ impl Events {
         asked || LIBRARYS.contains(&id.into())
     }
 
-    fn counting(&self) -> Option<Counting> {
+    fn counting(&self) -> Option<OwnCounters> {
         self.counters.and_then(CCounters::counting)
     }
 
@@ -143,7 +155,7 @@ impl Declarations for Events {
         cpus: u32,
         is_on: impl Fn(u32) -> bool,
     ) {
-        if let Some(Counting { table, library }) = self.counting() {
+        if let Some(OwnCounters { table, library }) = self.counting() {
             (library.record)(table, memory, cpus, &is_on);
         }
     }
@@ -158,6 +170,12 @@ impl Events {
             return Some(self.has(event.id).then(|| event.declared()));
         }
         let index = index - VOCABULARY.len();
+        let groups = self.groups.and_then(CCounting::library);
+        let groups = groups.map_or(&[] as &[_], |library| library.events);
+        if let Some(event) = groups.get(index) {
+            return Some(Some(event.declared()));
+        }
+        let index = index - groups.len();
         let counting = self
             .counting()
             .map_or(&[] as &[_], |counters| counters.library.events);
@@ -171,7 +189,7 @@ impl Events {
     #[inline(never)]
     fn write(&self, session: &tsdl::Session, out: &mut Out<'_>) -> fmt::Result {
         tsdl::write_head(out, session, |out| match self.counting() {
-            Some(Counting { table, library }) => (library.write)(table, out),
+            Some(OwnCounters { table, library }) => (library.write)(table, out),
             None => Ok(()),
         })?;
         let has = |channel| session.samples || channel != ChannelKind::Samples;
@@ -180,7 +198,12 @@ impl Events {
                 out.write_str(event.text)?;
             }
         }
-        if let Some(Counting { table, library }) = self.counting() {
+        if let Some(library) = self.groups.and_then(CCounting::library) {
+            for event in library.events {
+                out.write_str(event.text)?;
+            }
+        }
+        if let Some(OwnCounters { table, library }) = self.counting() {
             let Library {
                 events,
                 write_numbers,
@@ -279,6 +302,22 @@ impl Ground for Kernel {
         None
     }
 
+    fn counting(&self) -> Option<&Counting> {
+        counting::library().map(|library| library.counting)
+    }
+
+    fn turn_counting<P: Platform>(&self, turn: Turn) -> Result<(), Refused> {
+        if let Some(library) = counting::library() {
+            (library.turn)(turn);
+        }
+        // Said here, so that kernels that only record are not linked with what undoes a start.
+        Ok(())
+    }
+
+    fn can_count(&self, events: &Events) -> bool {
+        events.groups.is_some()
+    }
+
     const READS_BACK: bool = false;
 
     fn can_sample(&self, events: &Events) -> bool {
@@ -299,6 +338,9 @@ impl Ground for Kernel {
         let sampling = events.sampling.map_or(0, |it| it as usize);
         SAMPLING.store(sampling, Relaxed);
         SAMPLER.store(events.sampler.cast_mut(), Relaxed);
+        let counting = events.groups.and_then(CCounting::library);
+        ANNOUNCE.store(address(counting.map(|library| library.announce)), Relaxed);
+        NOTICE.store(address(events.notice), Relaxed);
         OWN.store(events.own);
         counters::store(events.counters);
         PACKET_SIZE.store(events.packet_size, Relaxed);
@@ -325,6 +367,29 @@ unsafe fn table<T>(first: *const T, count: u32) -> Option<&'static [T]> {
     Some(unsafe { core::slice::from_raw_parts(first, count as usize) })
 }
 
+/// A table that a macro of the header has made; `None` for null.
+///
+/// # Errors
+/// [`Refusal::Fault`] for what is no table: not aligned, or without the library's part.
+///
+/// # Safety
+/// `table` is null, not aligned, or a table that lives for ever.
+#[inline(always)]
+unsafe fn made<T>(
+    table: *const T,
+    has_library: impl FnOnce(&T) -> bool,
+) -> Result<Option<&'static T>, Refusal> {
+    if !table.is_aligned() {
+        return Err(Refusal::Fault);
+    }
+    // SAFETY: the caller's promise.
+    let table = unsafe { table.as_ref() };
+    match table.is_none_or(has_library) {
+        true => Ok(table),
+        false => Err(Refusal::Fault),
+    }
+}
+
 /// Begins to record. Returns the number of channels. C calls it by the name of
 /// [`start`](crate::vocabulary::start).
 ///
@@ -334,7 +399,7 @@ pub unsafe extern "C" fn kymo_start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.
     answer(match unsafe { config.as_ref() } {
         // SAFETY: as above.
-        Some(config) if config.is_aligned() => unsafe { start(mode, config, &|_| true) },
+        Some(config) if config.is_aligned() => unsafe { start(mode, config, None, &|_| true) },
         _ => Err(Refusal::Fault),
     })
 }
@@ -363,12 +428,15 @@ impl CConfig {
             only,
             own: own.unwrap_or_default(),
             // SAFETY: as C's type checker has seen.
-            counters: unsafe { CCounters::at(self.counters) }?,
+            counters: unsafe { made(self.counters, |table| table.library.is_some()) }?,
             packet_size: self.packet_size(),
             dump_state: self.dump_state,
             synchronize: self.synchronize,
             sampler: self.sampler,
             sampling: self.sampling,
+            // SAFETY: as C's type checker has seen.
+            groups: unsafe { made(self.counting, |table| table.library().is_some()) }?,
+            notice: self.counting_notice,
         })
     }
 
@@ -454,7 +522,8 @@ impl CConfig {
     }
 }
 
-/// Starts a mode, with its events on of which `is_on` says so.
+/// Starts a mode, with its events on of which `is_on` says so. `groups` are those of a command
+/// line.
 ///
 /// # Safety
 /// See [`kymo_start`].
@@ -462,6 +531,7 @@ impl CConfig {
 pub(crate) unsafe fn start(
     mode: u32,
     config: &CConfig,
+    groups: Option<&str>,
     is_on: &dyn Fn(&str) -> bool,
 ) -> Result<usize, Refusal> {
     if mode as usize >= Mode::ALL.len() {
@@ -473,7 +543,7 @@ pub(crate) unsafe fn start(
         return Err(Refusal::Invalid);
     }
     own::check(events.own)?;
-    if let Some(Counting { table, library }) = events.counting() {
+    if let Some(OwnCounters { table, library }) = events.counting() {
         (library.check)(table)?;
     }
     let unknown = |id: &u16| !VOCABULARY.iter().any(|event| event.id == *id);
@@ -483,9 +553,20 @@ pub(crate) unsafe fn start(
     if mode == Mode::Sample as u32 && config.sampler.is_null() {
         return Err(Refusal::Invalid);
     }
+    if mode == Mode::Count as u32 && events.groups.is_none() {
+        return Err(Refusal::Invalid);
+    }
     let ring = config.ring();
     if ring.cpus > 1 && config.synchronize.is_none() {
         return Err(Refusal::Synchronize);
+    }
+    if let Some(table) = events.groups
+        && let Some(library) = table.library()
+    {
+        (library.prepare)(table)?;
+        if mode == Mode::Count as u32 {
+            (library.set)(groups, config)?;
+        }
     }
     let ask = |packets| {
         let (ring, flags) = (Config { packets, ..ring }, config.flags & ROLLING);
@@ -497,6 +578,13 @@ pub(crate) unsafe fn start(
     } else {
         start_with_most(&ring, ask)
     };
+    if started.is_ok()
+        && mode == Mode::Count as u32
+        && let Some(library) = events.groups.and_then(CCounting::library)
+    {
+        // As for what happens at an end: nobody calls `synchronize` meanwhile.
+        SESSIONS.alone(|| (library.announce)());
+    }
     if let Err(Refused::Memory(needed)) = started {
         let needed = needed.next_multiple_of(align_of::<Streams>());
         NEEDED.store(needed.saturating_add(streams_size()), Relaxed);

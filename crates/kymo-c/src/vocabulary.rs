@@ -48,6 +48,9 @@ impl Event {
 /// first control block.
 pub const PLACES: [usize; 3] = [96, 516, 1284];
 
+/// Bytes of memory for each CPU that counts, which the header's macro makes.
+pub const CPU_SIZE: usize = 9216;
+
 /// The events.
 pub static VOCABULARY: &[Event] = &[
     Event {
@@ -1023,7 +1026,7 @@ pub static VOCABULARY: &[Event] = &[
 ];
 
 /// The events that have what the kernel's own counters have counted.
-pub static COUNTING: &[Event] = &[
+pub static COUNTER_EVENTS: &[Event] = &[
     Event {
         id: 152,
         name: 12,
@@ -1085,6 +1088,51 @@ pub static COUNTING: &[Event] = &[
     },
 ];
 
+/// The events of the mode `count`.
+pub static GROUP_EVENTS: &[Event] = &[
+    Event {
+        id: 176,
+        name: 13,
+        channel: ChannelKind::Names,
+        shape: 0x10004,
+        words: 20,
+        text: r#"event {
+	name = "counted_event";
+	id = 176;
+	stream_id = 1;
+	fields := struct {
+		uint8_t _group;
+		uint8_t _groups;
+		uint8_t _place;
+		uint8_t _events;
+		length_t __name_length; flag_t __name_cut; utf8_t _name[__name_length];
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 177,
+        name: 11,
+        channel: ChannelKind::Events,
+        shape: 0x190014,
+        words: 40,
+        text: r#"event {
+	name = "group_count";
+	id = 177;
+	stream_id = 0;
+	fields := struct {
+		uint64_t _time_enabled;
+		uint64_t _time_running;
+		uint8_t _group;
+		length_t __counts_length; flag_t __counts_cut; uint64_t _counts[__counts_length];
+	};
+};
+
+"#,
+    },
+];
+
 /// [`kymo_start`], by the name that this header has for it: with another one nothing
 /// links.
 ///
@@ -1092,11 +1140,11 @@ pub static COUNTING: &[Event] = &[
 /// As there.
 #[cfg_attr(
     not(feature = "nmi"),
-    unsafe(export_name = "kymo_start_for_header_44b56f61")
+    unsafe(export_name = "kymo_start_for_header_4325dab1")
 )]
 #[cfg_attr(
     feature = "nmi",
-    unsafe(export_name = "kymo_start_for_header_44b56f61_nmi")
+    unsafe(export_name = "kymo_start_for_header_4325dab1_nmi")
 )]
 pub unsafe extern "C" fn start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.

@@ -390,6 +390,55 @@ fn what_c_counts_is_in_the_trace() {
     }
 }
 
+/// The mode `count` in C: each CPU's groups by a driver of the kernel's, with their own times.
+#[test]
+fn what_processors_count_for_c_is_in_the_trace() {
+    for (folder, language) in [("counting", &C[..]), ("counting_cpp", &CPP)] {
+        let trace = Trace::open(&recorded_by("counting", folder, language)).unwrap();
+        let lines = lines(&trace);
+        let of = |stream: &str| -> Vec<&str> {
+            let lines = lines.iter();
+            lines.filter_map(|line| line.strip_prefix(stream)).collect()
+        };
+        let names = [
+            (0, 0, "cycles"),
+            (0, 1, "page-faults:u"),
+            (1, 0, "r7:u"),
+            (1, 1, "instructions:k"),
+            (1, 2, "page-faults:k"),
+        ];
+        let names = names.map(|(group, place, name)| {
+            format!(
+                "counted_event group={group} groups=2 place={place} events={} _name_cut=0 \
+                 name={name}",
+                group + 2
+            )
+        });
+        assert_eq!(of("names_0 "), names);
+        for (cpu, cycles) in [(0, 40_000), (1, 41_000)] {
+            // The groups have a turn each millisecond; the counters of 16 bits go past their end.
+            let counts = |times: u64| {
+                let times_enabled = format!("time_enabled={}", 2_000_000 * times);
+                let each = [
+                    format!("{} {}", cycles * times, 2 * times),
+                    // What happens in programs only is not counted in the kernel.
+                    format!("{} 0 {times}", 3 * times),
+                ];
+                each.into_iter().zip(0..).map(move |(counts, group)| {
+                    format!(
+                        "group_count {times_enabled} time_running={} group={group} _counts_cut=0 \
+                         counts=[{counts}]",
+                        1_000_000 * times
+                    )
+                })
+            };
+            // The last ones when the mode stops.
+            let expected: Vec<String> = [0, 1, 2, 3, 4, 4].into_iter().flat_map(counts).collect();
+            assert_eq!(of(&format!("events_{cpu} ")), expected);
+        }
+    }
+}
+
 /// P-27 in C: what is sent in frames is received, over a line that is slow and over an up-buffer;
 /// what has no room is counted.
 #[test]
@@ -577,10 +626,13 @@ fn the_header_compiles_alone() {
          KYMO_EVENTS(MINE)\nKYMO_EVENT_TABLE(mine, MINE)\n\
          #define COUNTED(COUNTER, GAUGE, HISTOGRAM) COUNTER(a, things) HISTOGRAM(b, bytes) GAUGE(c, things)\nKYMO_COUNTERS(COUNTED)\n\
          KYMO_COUNTER_TABLE(counted, COUNTED)\nKYMO_MEMORY_COUNTING(2, 1 << 20)\n\
-         KYMO_SAMPLER(sampler, 2)\nint use(void);\nint use(void) {\n\
+         KYMO_SAMPLER(sampler, 2)\nstatic const struct kymo_pmu pmu = {0, 0, 0, 0, 0, 0, 0};\n\
+         KYMO_COUNTING(counting, 2, &pmu)\nint use(void);\nint use(void) {\n\
          struct kymo_config config;\nKYMO_OWN(config, mine);\nconfig.sampler = &sampler;\n\
          config.counters = &counted;\ncount_a(1);\ncount_a_masked(1);\ncount_c(-1);\n\
          count_c_masked(-1);\nobserve_b(1);\nobserve_b_masked(1);\nkymo_tick();\n\
+         config.counting = &counting;\nkymo_counting_tick();\n\
+         kymo_happened(KYMO_SOFTWARE_PAGE_FAULTS, true);\n\
          trace_done(1, 2, true, \"x\", KYMO_TO_NUL);\nKYMO_TRACE(trace_tick());\n\
          return kymo_start(KYMO_TRACE, &config);\n}\n";
     let strict = ["-Wconversion", "-Wsign-conversion", "-Wno-long-long"];

@@ -28,6 +28,7 @@ use crate::recorder::{Mode, flags};
 use crate::ring::config::Config;
 use crate::ring::layout::{Consumer, Overflow};
 use crate::sample::LONGEST_PERIOD;
+use crate::text::split_once;
 use crate::vocabulary::{Sampling, SamplingDriver};
 
 /// What the word says; `None` for what it does not mention.
@@ -297,7 +298,6 @@ impl<'a> Options<'a> {
 
 /// The first group's names, and those of the others: no event has two plus signs in its name.
 fn split_group(names: &str) -> (&str, Option<&str>) {
-    // Not `split_once`, which searches in a way that takes 2 KiB of code.
     let at = names.as_bytes().windows(2).position(|two| two == b"++");
     let first = at.and_then(|at| names.get(..at));
     let others = at.and_then(|at| names.get(at + 2..));
@@ -307,9 +307,15 @@ fn split_group(names: &str) -> (&str, Option<&str>) {
 /// The group of these events; [`Refused::Empty`] if one of the names is of no event.
 fn group_of(names: &str) -> Result<GroupSpec, Refused> {
     let event = |name| EventSpec::from_name(name).ok_or(Refused::Empty);
-    let mut names = names.split('+').map(event);
-    let mut group = GroupSpec::new(&[names.next().ok_or(Refused::Empty)??])?;
-    names.try_for_each(|event| group.push(event?))?;
+    let split =
+        |names| split_once(names, b'+').map_or((names, None), |(name, rest)| (name, Some(rest)));
+    let (leader, mut rest) = split(names);
+    let mut group = GroupSpec::new(&[event(leader)?])?;
+    while let Some(names) = rest {
+        let name;
+        (name, rest) = split(names);
+        group.push(event(name)?)?;
+    }
     Ok(group)
 }
 

@@ -77,6 +77,19 @@ pub fn write_hex(out: &mut impl Write, mut number: u64, least: u32) -> fmt::Resu
     Ok(())
 }
 
+/// What stands before the first such byte, which is of ASCII, and what behind it. (The standard
+/// library's search is linked with code that panics.)
+pub(crate) fn split_once(text: &str, at: u8) -> Option<(&str, &str)> {
+    let place = text.bytes().position(|byte| byte == at)?;
+    Some((text.get(..place)?, text.get(place + 1..)?))
+}
+
+/// As [`split_once`], for the last such byte.
+pub(crate) fn rsplit_once(text: &str, at: u8) -> Option<(&str, &str)> {
+    let place = text.bytes().rposition(|byte| byte == at)?;
+    Some((text.get(..place)?, text.get(place + 1..)?))
+}
+
 /// Ticks as seconds in at least five columns, with as many digits as the clock is worth, nine at
 /// most.
 ///

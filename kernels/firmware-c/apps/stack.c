@@ -8,6 +8,18 @@
 
 KYMO_EVENT_TABLE(events, OWN_EVENTS)
 KYMO_RTT(rtt, 8192)
+
+/* Counters that count nothing. */
+static uint64_t counters(const struct kymo_counted *event) { return (void)event, 3; }
+static uint32_t width(uint32_t counter) { return (void)counter, 64; }
+static bool program(uint32_t counter, const struct kymo_counted *event, uint64_t value) {
+    return (void)counter, (void)event, (void)value, true;
+}
+static uint64_t read_counter(uint32_t counter) { return (void)counter, 0; }
+static void set(uint64_t which) { (void)which; }
+static const struct kymo_pmu pmu = {2, counters, width, program, read_counter, set, set};
+KYMO_COUNTING(counting, 1, &pmu)
+
 static void dump_state(void) { kymo_thread_name(1, "one", KYMO_TO_NUL); }
 static struct kymo_config config = {.flags = KYMO_ROLLING, .dump_state = dump_state};
 static uint32_t buffer[512];
@@ -22,6 +34,9 @@ static int32_t put(void *context, const char *text, size_t size) {
 static int32_t event(void) { return trace_sample_taken(1, 2), 0; }
 static int32_t name(void) { return kymo_thread_name(1, "one", KYMO_TO_NUL), 0; }
 static int32_t start(void) { return kymo_start(KYMO_TRACE, &config); }
+static int32_t start_count(void) { return kymo_start(KYMO_COUNT, &config); }
+static int32_t tick(void) { return kymo_counting_tick(), 0; }
+static int32_t stop_count(void) { return kymo_stop(KYMO_COUNT); }
 static int32_t read(void) { return kymo_read(KYMO_TRACE, channel, buffer, sizeof buffer); }
 static int32_t stop(void) { return kymo_stop(KYMO_TRACE); }
 static int32_t finish(void) { return kymo_finish(KYMO_TRACE, NULL); }
@@ -83,5 +98,14 @@ void app(void) {
     record();
     used(open, "open");
     show("send", used(send, "send"));
+    finish();
+    /* Groups that take turns, and are recorded at every tick. */
+    config.counting = &counting;
+    config.counting_groups = "cycles+instructions++branches+branch-misses";
+    config.counting_ns = 1;
+    used(start, "start");
+    show("start_count", used(start_count, "start"));
+    show("counting_tick", used(tick, "tick"));
+    show("stop_count", used(stop_count, "stop"));
     finish();
 }

@@ -91,12 +91,14 @@ impl Pmu for Registers {
     }
 }
 
+// In this order every address is within reach of an instruction, of which that is counted.
+#[repr(C)]
 struct Counting {
-    cpu: Cpu<Registers, 1>,
-    thread: Groups<1>,
     group: Option<Handle>,
     numbers: [u32; 4],
     counts: [u64; 4],
+    thread: Groups<1>,
+    cpu: Cpu<Registers, 1>,
 }
 
 struct Shared(UnsafeCell<Counting>);
@@ -105,11 +107,11 @@ struct Shared(UnsafeCell<Counting>);
 unsafe impl Sync for Shared {}
 
 static COUNTING: Shared = Shared(UnsafeCell::new(Counting {
-    cpu: Cpu::new(Registers),
-    thread: Groups::NONE,
     group: None,
     numbers: Registers::NUMBERS,
     counts: [0; 4],
+    thread: Groups::NONE,
+    cpu: Cpu::new(Registers),
 }));
 
 /// Puts the group on the counters; false if it does not fit.

@@ -160,6 +160,7 @@ fn no_code_that_panics_or_formats_is_linked() {
         ("KYMO_TINY_C", "kymo_record_3"),
         ("KYMO_FIRMWARE_C_DUMP", "kymo_dump_on_panic"),
         ("KYMO_FIRMWARE_C_SEND", "kymo_send_finish"),
+        ("KYMO_FIRMWARE_C_STACK", "kymo_counting_tick"),
     ] {
         let names = symbols(image);
         assert!(names.iter().any(|name| name == function), "{image}");

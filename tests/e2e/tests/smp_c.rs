@@ -138,6 +138,8 @@ fn every_hart_has_recorded_what_it_counted() {
     let calls = format!("call_time: {} values of ticks", events["sys_exit"]);
     assert!(report.contains(&calls), "{report}");
 
+    check_the_counts(&trace);
+
     // in C, on several harts: samples of threads, of programs, and of the kernel that
     // works for them.
     let mut flame = kymo(["flame", "--format", "folded"]);
@@ -157,6 +159,38 @@ fn every_hart_has_recorded_what_it_counted() {
     let working: Vec<&str> = text.lines().filter(working).collect();
     assert!(!working.is_empty(), "{text}");
     assert!(working.iter().all(|line| depth(line) == 1), "{text}");
+}
+
+/// V-14 in C: each hart's last counts are those since its first ones. With the deterministic clock
+/// a hart has as many cycles as instructions.
+fn check_the_counts(trace: &Path) {
+    let (mut last, mut switches) = ([None; HARTS], [0; HARTS]);
+    for item in Trace::open(trace).unwrap().events() {
+        let Item::Event(event) = item.unwrap() else {
+            continue;
+        };
+        let Some(hart) = event.cpu().map(|cpu| cpu as usize) else {
+            continue;
+        };
+        match event.name() {
+            // Of those behind the last counts nothing is known.
+            "sched_switch" if last[hart].is_some() => switches[hart] += 1,
+            "group_count" => {
+                let Some(Value::Array(counts)) = event.fields.get("counts") else {
+                    panic!("{:?}", event.fields);
+                };
+                let counts: Vec<u64> = counts.iter().map(|count| count.as_u64().unwrap()).collect();
+                assert_eq!(counts[2], switches[hart], "hart {hart}");
+                assert!(counts[0].abs_diff(counts[1]) < 100, "{counts:?}");
+                last[hart] = Some(counts[1]);
+            }
+            _ => {}
+        }
+    }
+    assert!(last.iter().all(|last| *last > Some(10_000)), "{last:?}");
+    let mut report = kymo(["report", "--section", "counters"]);
+    let report = String::from_utf8(run(report.arg(trace), 0).stdout).unwrap();
+    assert!(report.contains("context-switches"), "{report}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use kymo::ChannelKind;
+use kymo::count::{CacheLevel, Hardware, Software};
 use kymo::counter::{Counters, HISTOGRAM_WORDS, Kind};
 use kymo::ctf::tsdl;
 use kymo::event::{Declared, Event, EventSchema, FieldType, Vocabulary};
@@ -15,6 +16,9 @@ use kymo::vocabulary::{ALL, ClockStep, NAME_BYTES, TYPES};
 
 #[path = "../../src/error.rs"]
 mod error;
+
+/// Bytes of memory of each CPU that counts: the library asserts that they are enough.
+const CPU_SIZE: usize = 9216;
 
 const TEMPLATE: &str = include_str!("../../header/kymo.in.h");
 
@@ -97,6 +101,48 @@ fn functions() -> Vec<&'static EventSchema> {
 /// The events that have what the kernel's own counters have counted.
 fn counting() -> [&'static EventSchema; 3] {
     Kind::ALL.map(Kind::event)
+}
+
+/// The events of the mode `count`, which the library records.
+fn counted() -> Vec<&'static EventSchema> {
+    let names = ["counted_event", "group_count"];
+    let all = ALL.events().iter().copied();
+    all.filter(|event| names.contains(&event.name)).collect()
+}
+
+/// An enumeration of events by their usual names, in C.
+fn named(name: &str, doc: &str, events: impl Iterator<Item = (u8, String)>) -> String {
+    let mut out = format!("/* {doc} */\nenum kymo_{name} {{\n");
+    for (number, event) in events {
+        let event = event.to_uppercase().replace('-', "_");
+        writeln!(out, "    KYMO_{event} = {number},").unwrap();
+    }
+    with_no_last_comma(out) + "\n};\n"
+}
+
+fn hardware() -> String {
+    let all = Hardware::ALL
+        .iter()
+        .map(|event| (*event as u8, format!("hardware_{event}")));
+    named("hardware", "Events that most processors can count.", all)
+}
+
+fn caches() -> String {
+    let all = CacheLevel::ALL
+        .iter()
+        .map(|level| (*level as u8, format!("cache_{level}")));
+    named("cache", "Caches.", all)
+}
+
+fn software() -> String {
+    let all = Software::ALL
+        .iter()
+        .map(|event| (*event as u8, format!("software_{event}")));
+    named(
+        "software",
+        "Events that the kernel counts, by kymo_happened.",
+        all,
+    )
 }
 
 /// Bytes of the metadata of these events, and of what a counter's declaration takes besides its
@@ -208,7 +254,7 @@ fn comment(docs: &[&str], indent: &str) -> String {
 
 /// Bytes of the region that depend neither on the processor nor on the CPUs.
 pub fn fixed_bytes() -> usize {
-    let shapes = 8 * (events().len() + OWN_EVENTS);
+    let shapes = 8 * (events().len() + counted().len() + OWN_EVENTS);
     (shapes + metadata().len() + OWN_BYTES).next_multiple_of(64)
 }
 
@@ -226,7 +272,8 @@ pub fn metadata() -> String {
         samples: true,
         counters: Counters::NONE,
     };
-    let vocabulary: &'static Vocabulary = Box::leak(Box::new(Vocabulary::new(Vec::leak(events()))));
+    let events = [events(), counted()].concat();
+    let vocabulary: &'static Vocabulary = Box::leak(Box::new(Vocabulary::new(Vec::leak(events))));
     let mut out = String::new();
     tsdl::write(&mut out, &session, vocabulary).unwrap();
     out
@@ -521,6 +568,11 @@ pub fn header() -> String {
         ("@CONTROL_SIZE@", CONTROL_SIZE.to_string()),
         ("@CHANNEL_KINDS@", CHANNEL_KINDS.to_string()),
         ("@HISTOGRAM_WORDS@", HISTOGRAM_WORDS.to_string()),
+        ("@HARDWARE@", hardware()),
+        ("@CACHES@", caches()),
+        ("@SOFTWARE@", software()),
+        ("@CPU_SIZE@", CPU_SIZE.to_string()),
+        ("@CPU_KIB@", (CPU_SIZE / 1024).to_string()),
         ("@COUNTING_BYTES@", events_bytes.to_string()),
         ("@COUNTER_BYTES@", counter_bytes.to_string()),
         ("@ERRORS@", errors()),
@@ -573,13 +625,20 @@ pub fn table() -> String {
          from the\n/// first control block.\npub const PLACES: [usize; 3] = {places:?};\n"
     )
     .unwrap();
+    writeln!(
+        out,
+        "/// Bytes of memory for each CPU that counts, which the header's macro makes.\n\
+         pub const CPU_SIZE: usize = {CPU_SIZE};\n"
+    )
+    .unwrap();
     for (name, doc, events) in [
         ("VOCABULARY", "The events.", events()),
         (
-            "COUNTING",
+            "COUNTER_EVENTS",
             "The events that have what the kernel's own counters have counted.",
             counting().to_vec(),
         ),
+        ("GROUP_EVENTS", "The events of the mode `count`.", counted()),
     ] {
         writeln!(out, "/// {doc}\npub static {name}: &[Event] = &[").unwrap();
         for event in events {
@@ -638,7 +697,7 @@ fn entry(event: &EventSchema) -> String {
 /// The library's table of the events' fields, for those who show records.
 pub fn fields() -> String {
     let mut out = FIELDS_HEAD.replace("@RECORD_WORDS@", &RECORD_WORDS.to_string());
-    for event in events().into_iter().chain(counting()) {
+    for event in events().into_iter().chain(counting()).chain(counted()) {
         writeln!(out, "    ({}, &[", event.id).unwrap();
         for field in event.fields {
             writeln!(

@@ -1,8 +1,8 @@
 //! The groups that a CPU counts now.
 
 use super::event::{EventKind, EventSpec, Exclude, Software};
-use super::group::{Refused, Snapshot};
-use super::groups::{Group, Groups, Handle, Member};
+use super::group::{GroupSpec, Refused, Snapshot};
+use super::groups::{Group, Groups, Handle, Member, check_with};
 use super::matching::{Matching, NO_COUNTER};
 use super::pmu::{MAX_COUNTERS, Pmu};
 use super::session::Recorded;
@@ -18,6 +18,25 @@ pub struct Cpu<P: Pmu, const N: usize = 4> {
     until: u64,
     /// What the session counts here.
     pub(super) recorded: Recorded,
+    room: Room,
+}
+
+/// What finding counters takes, while groups change: it is larger than an interrupt's stack should
+/// hold.
+#[derive(Debug)]
+struct Room {
+    matching: Matching,
+    programmed: Programmed,
+}
+
+impl Room {
+    const EMPTY: Room = Room {
+        matching: Matching::NONE,
+        programmed: Programmed {
+            counters: 0,
+            values: [0; MAX_COUNTERS],
+        },
+    };
 }
 
 /// What counts on a CPU.
@@ -53,6 +72,7 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
             },
             until: 0,
             recorded: Recorded::NOTHING,
+            room: Room::EMPTY,
         }
     }
 
@@ -66,6 +86,14 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
         &mut self.counts.pmu
     }
 
+    /// [`count::check`](super::check), which takes little stack here.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check(&mut self, group: &GroupSpec) -> Result<(), Refused> {
+        check_with(&self.counts.pmu, group, &mut self.room.matching)
+    }
+
     /// The CPU's own groups.
     pub fn own(&self) -> &Groups<N> {
         &self.own
@@ -74,9 +102,15 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
     /// A software event happened, in the kernel or in a program.
     #[inline]
     pub fn happened(&mut self, event: Software, in_kernel: bool) {
+        self.happened_often(event, in_kernel, 1);
+    }
+
+    /// A software event happened so often, in the kernel or in a program.
+    #[inline]
+    pub fn happened_often(&mut self, event: Software, in_kernel: bool, times: u64) {
         let counts = self.counts.software.get_mut(event as usize);
         if let Some(count) = counts.and_then(|counts| counts.get_mut(usize::from(!in_kernel))) {
-            *count = count.wrapping_add(1);
+            *count = count.wrapping_add(times);
         }
     }
 
@@ -128,10 +162,21 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
         now: u64,
         change: impl FnOnce(&P, &mut Groups<N>, &mut Groups<M>) -> R,
     ) -> R {
+        self.change_with(thread, now, |pmu, _, own, thread| change(pmu, own, thread))
+    }
+
+    /// [`change`](Self::change), with room for [`Groups::attach_with`].
+    pub(super) fn change_with<const M: usize, R>(
+        &mut self,
+        thread: &mut Groups<M>,
+        now: u64,
+        change: impl FnOnce(&P, &mut Matching, &mut Groups<N>, &mut Groups<M>) -> R,
+    ) -> R {
         self.update(thread, now);
         self.take_off(thread);
         (self.own.are_on, thread.are_on) = (false, false);
-        let result = change(&self.counts.pmu, &mut self.own, thread);
+        let (pmu, room) = (&self.counts.pmu, &mut self.room.matching);
+        let result = change(pmu, room, &mut self.own, thread);
         (self.own.are_on, thread.are_on) = (true, true);
         self.put_on(thread, now);
         result
@@ -336,8 +381,14 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
 
     /// Puts groups on the PMU, in turn, as many as fit.
     fn put_on<const M: usize>(&mut self, thread: &mut Groups<M>, now: u64) {
-        let mut matching = Matching::NONE;
-        let mut choose = |group: &mut Group| self.counts.choose(group, &mut matching);
+        let Room {
+            matching,
+            programmed,
+        } = &mut self.room;
+        matching.clear();
+        programmed.counters = 0;
+        programmed.values = [0; MAX_COUNTERS];
+        let mut choose = |group: &mut Group| self.counts.choose(group, matching);
         if thread.are_first {
             thread.in_turn().for_each(&mut choose);
             self.own.in_turn().for_each(&mut choose);
@@ -345,26 +396,22 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
             self.own.in_turn().for_each(&mut choose);
             thread.in_turn().for_each(&mut choose);
         }
-        let mut programmed = Programmed {
-            counters: 0,
-            values: [0; MAX_COUNTERS],
-        };
         let (own, of_thread) = (&mut self.own.slots, &mut thread.slots);
         for group in own.iter_mut().chain(of_thread.iter_mut()).flatten() {
             if group.is_running {
-                self.counts.assign(group, &matching, &mut programmed);
+                self.counts.assign(group, matching, programmed);
             }
         }
         for group in own.iter_mut().chain(of_thread.iter_mut()).flatten() {
             if group.is_running {
-                self.counts.program(group, &mut programmed);
+                self.counts.program(group, programmed);
             }
         }
         let now = self.until.max(now);
         let groups = own.iter_mut().chain(of_thread).flatten();
         let running = groups.filter(|group| group.is_running);
         let counters = running.fold(0, |counters, group| {
-            counters | self.counts.begin(group, &programmed, now)
+            counters | self.counts.begin(group, programmed, now)
         });
         let groups = self.own.slots.iter_mut().chain(&mut thread.slots).flatten();
         for group in groups.filter(|group| group.is_enabled) {
@@ -385,6 +432,7 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
 }
 
 /// Counters that are programmed, and a value for each: that from which it counts.
+#[derive(Debug)]
 struct Programmed {
     counters: u64,
     values: [u64; MAX_COUNTERS],
@@ -476,7 +524,8 @@ impl<P: Pmu> Counts<P> {
                 NO_COUNTER => self.software(&member.spec, now),
                 counter => self.pmu.read(u32::from(counter)),
             };
-            // Counters are updated before they can go round twice, for each overflow interrupts.
+            // Counters are updated before they can go round: their overflows interrupt, or the
+            // kernel's ticks come soon enough.
             let counted = value.wrapping_sub(member.last) & member.ends;
             member.raw = member.raw.saturating_add(counted);
             member.last = value;

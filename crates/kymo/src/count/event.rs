@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Write};
 
-use crate::text::{write_hex, write_number};
+use crate::text::{rsplit_once, split_once, write_hex, write_number};
 
 /// An event of the machine or the kernel that a counter counts.
 ///
@@ -279,11 +279,11 @@ impl Breakpoint {
     /// writes count.
     fn from_name(name: &str) -> Option<Breakpoint> {
         let place = name.strip_prefix("mem:")?;
-        let (place, on) = match place.split_once(':') {
+        let (place, on) = match split_once(place, b':') {
             Some((place, on)) => (place, BreakOn::from_name(on)?),
             None => (place, BreakOn::ReadOrWrite),
         };
-        let (address, len) = match place.split_once('/') {
+        let (address, len) = match split_once(place, b'/') {
             Some((address, len)) => (address, len.parse().ok()?),
             None => (place, 4),
         };
@@ -432,7 +432,7 @@ impl EventSpec {
         };
         let (kernel, user) = (true, true);
         let nothing = Exclude::NOTHING;
-        spec(name, nothing).or_else(|| match name.rsplit_once(':')? {
+        spec(name, nothing).or_else(|| match rsplit_once(name, b':')? {
             (name, "u") => spec(name, Exclude { kernel, ..nothing }),
             (name, "k") => spec(name, Exclude { user, ..nothing }),
             (name, "uk" | "ku") => spec(name, nothing),

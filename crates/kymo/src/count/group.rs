@@ -47,12 +47,10 @@ impl GroupSpec {
 
     /// Number of slots of a PMU that the events take.
     pub const fn slots(&self) -> usize {
-        let (mut slots, mut at) = (0, 0);
-        while at < self.len {
-            slots += self.events[at].kind.slots();
-            at += 1;
+        match self.events.split_at_checked(self.len) {
+            Some((events, _)) => slots(events),
+            None => 0,
         }
-        slots
     }
 
     /// The events, the leader first.

@@ -75,32 +75,34 @@ pub(super) struct Member {
 }
 
 impl Group {
-    /// A group at zero. Its ids are `next_id` and those that follow.
-    fn new(spec: &GroupSpec, next_id: u64) -> Group {
-        let member = |spec, id| Member {
-            spec,
-            id,
+    /// No events, at zero.
+    const NONE: Group = Group {
+        members: [Member {
+            spec: EventSpec::software(Software::CpuClock),
+            id: 0,
             raw: 0,
             counter: NO_COUNTER,
             last: 0,
             ends: u64::MAX,
             pending: 0,
-        };
-        let mut members = [member(spec.leader(), 0); MAX_EVENTS];
-        for (place, (spec, id)) in members.iter_mut().zip(spec.events().iter().zip(next_id..)) {
-            *place = member(*spec, id);
+        }; MAX_EVENTS],
+        len: 0,
+        is_enabled: true,
+        is_inherited: false,
+        is_copy: false,
+        is_running: false,
+        turns: 0,
+        time_enabled: 0,
+        time_running: 0,
+    };
+
+    /// Adds events to a group that has none. Their ids are `next_id` and those that follow.
+    fn fill(&mut self, spec: &GroupSpec, next_id: u64) {
+        let events = spec.events().iter().zip(next_id..);
+        for (place, (spec, id)) in self.members.iter_mut().zip(events) {
+            (place.spec, place.id) = (*spec, id);
         }
-        Group {
-            members,
-            len: spec.events().len(),
-            is_enabled: true,
-            is_inherited: false,
-            is_copy: false,
-            is_running: false,
-            turns: 0,
-            time_enabled: 0,
-            time_running: 0,
-        }
+        self.len = spec.events().len();
     }
 
     /// Counts from zero.
@@ -191,14 +193,26 @@ impl<const N: usize> Groups<N> {
     /// PMU can never count it, [`Refused::TooManyGroups`] if there is no room,
     /// [`Refused::OnPmu`] if a CPU has the groups.
     pub fn attach<P: Pmu>(&mut self, pmu: &P, spec: &GroupSpec) -> Result<Handle, Refused> {
+        let mut room = Matching::NONE;
+        self.attach_with(pmu, spec, &mut room)
+    }
+
+    /// [`attach`](Self::attach), with the caller's room for what it tries: on a stack it is large.
+    pub(super) fn attach_with<P: Pmu>(
+        &mut self,
+        pmu: &P,
+        spec: &GroupSpec,
+        room: &mut Matching,
+    ) -> Result<Handle, Refused> {
         self.may_change()?;
-        check(pmu, spec)?;
+        check_with(pmu, spec, room)?;
         let free = self.slots.iter().position(Option::is_none);
         let slot = free.ok_or(Refused::TooManyGroups(N))?;
         let id = self.next_id;
         self.next_id += spec.events().len() as u64;
         if let Some(place) = self.slots.get_mut(slot) {
-            *place = Some(Group::new(spec, id));
+            // Made where it stays: it is larger than a kernel's stack should hold.
+            place.insert(Group::NONE).fill(spec, id);
         }
         Ok(Handle { slot, id })
     }
@@ -220,9 +234,13 @@ impl<const N: usize> Groups<N> {
         let group = self.group_of_leader(leader)?;
         let spec = group.spec()?.with(event)?;
         check(pmu, &spec)?;
-        let new = Group::new(&GroupSpec::new(&[event])?, id);
-        if let (Some(place), [member, ..]) = (group.members.get_mut(group.len), new.members) {
-            *place = member;
+        let [none, ..] = Group::NONE.members;
+        if let Some(place) = group.members.get_mut(group.len) {
+            *place = Member {
+                spec: event,
+                id,
+                ..none
+            };
             group.len += 1;
         }
         group.restart();
@@ -422,6 +440,16 @@ impl<const N: usize> Groups<N> {
 /// # Errors
 /// [`Refused::TooManySlots`], [`Refused::NotSupported`], [`Refused::NeverTogether`].
 pub fn check<P: Pmu>(pmu: &P, spec: &GroupSpec) -> Result<(), Refused> {
+    let mut room = Matching::NONE;
+    check_with(pmu, spec, &mut room)
+}
+
+/// [`check`], with room for what it tries.
+pub(super) fn check_with<P: Pmu>(
+    pmu: &P,
+    spec: &GroupSpec,
+    room: &mut Matching,
+) -> Result<(), Refused> {
     spec.fits(pmu.slots())?;
     for event in spec.events() {
         let is_counted = match event.kind {
@@ -437,8 +465,8 @@ pub fn check<P: Pmu>(pmu: &P, spec: &GroupSpec) -> Result<(), Refused> {
             return Err(Refused::NotSupported(*event));
         }
     }
-    let mut empty = Matching::NONE;
-    match empty.add(pmu, spec.events().iter()) {
+    room.clear();
+    match room.add(pmu, spec.events().iter()) {
         Some(_) => Ok(()),
         None => Err(Refused::NeverTogether {
             leader: spec.leader().kind,

@@ -49,6 +49,13 @@ impl Matching {
         len: 0,
     };
 
+    /// Forgets all events.
+    pub(super) fn clear(&mut self) {
+        // What stands in the other places was forgotten with these.
+        self.can = [0; MAX_COUNTERS];
+        (self.periodic, self.len) = (0, 0);
+    }
+
     /// Adds a group's events, if all fit, and gives what [`counter`](Matching::counter) wants to
     /// know of each: [`NO_COUNTER`] for those that the kernel counts.
     pub(super) fn add<'e, P: Pmu>(

@@ -68,7 +68,7 @@ pub use group::{
 };
 pub use groups::{Groups, Handle, check};
 pub use scale::scale;
-pub use session::{Counting, MAX_GROUPS};
+pub use session::{Counting, MAX_GROUPS, Turn};
 
 #[doc(inline)]
 pub use crate::__count_group as group;

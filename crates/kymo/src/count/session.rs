@@ -4,7 +4,7 @@
 //! [`Tracer::count`] there, and takes up the groups or gives them up. Groups that do not fit the
 //! PMU together take turns, as a CPU's own groups do: each has its own times and counts.
 
-use core::fmt::{self, Write};
+use core::fmt;
 
 use super::cpu::Cpu;
 use super::event::EventSpec;
@@ -13,11 +13,25 @@ use super::groups::{Group, Groups, Handle};
 use super::pmu::Pmu;
 use crate::exclusive::{Claim, Exclusive};
 use crate::platform::Platform;
+use crate::ring::config::Error;
 use crate::ring::payload::PayloadWriter;
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use crate::tracer::{COMPILED_IN, Tracer};
 use crate::vocabulary::{CountedEvent, EventCount, GroupCount};
-use crate::{NameEpoch, Text};
+use crate::{NameEpoch, Refused, Text};
+
+/// A step in the life of what a session counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// A session is opened.
+    Opens,
+    /// The mode `count` begins.
+    Begins,
+    /// The mode `count` ends.
+    Ends,
+    /// The session is given up.
+    Closes,
+}
 
 /// Most groups that a session counts on each CPU.
 pub const MAX_GROUPS: usize = 4;
@@ -79,7 +93,9 @@ impl Recorded {
 }
 
 impl Counting {
-    pub(crate) const fn new() -> Counting {
+    /// Nothing to count.
+    #[allow(clippy::new_without_default)] // It is for statics.
+    pub const fn new() -> Counting {
         let asked = Asked {
             groups: [None; MAX_GROUPS],
             period: 0,
@@ -118,6 +134,50 @@ impl Counting {
         true
     }
 
+    /// Takes a step, for a [`Ground`](crate::Ground) whose `turn_counting` calls it. One call at a
+    /// time.
+    ///
+    /// # Errors
+    /// For a beginning, [`Refused::Config`] where there are no groups, and what
+    /// [`Platform::counting`] says of one.
+    pub fn turn<P: Platform>(&self, turn: Turn) -> Result<(), Refused> {
+        match turn {
+            Turn::Opens => self.open(),
+            Turn::Begins => return self.begin::<P>(),
+            Turn::Ends => {
+                self.switch(false);
+                // Only groups can be refused.
+                let _ = P::counting(None);
+            }
+            Turn::Closes => self.set_used(false),
+        }
+        Ok(())
+    }
+
+    /// Asks the kernel about each group, and has all CPUs count them.
+    fn begin<P: Platform>(&self) -> Result<(), Refused> {
+        const NO_GROUP: Refused = Refused::Config(Error::Config("the events to count (none)"));
+        let last = self.len().checked_sub(1).ok_or(NO_GROUP)?;
+        for number in 0..=last {
+            let group = *self
+                .asked
+                .wait()
+                .get()
+                .groups()
+                .nth(number)
+                .ok_or(NO_GROUP)?;
+            // CPUs find all groups at once, when the kernel has accepted all but the last.
+            self.switch(number == last);
+            P::counting(Some(&group)).inspect_err(|_| {
+                // CPUs may have begun, and the kernel has accepted the groups before this one.
+                self.take_back();
+                let _ = P::counting(None);
+            })?;
+        }
+        self.set_used(true);
+        Ok(())
+    }
+
     /// A session begins. A CPU that missed the end of the one before finds out that it did.
     pub(crate) fn open(&self) {
         let changes = self.changes.load(Relaxed);
@@ -135,6 +195,7 @@ impl Counting {
     }
 
     /// The group of this number, if so many are to be counted.
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn group(&self, number: usize) -> Option<GroupSpec> {
         self.asked.wait().get().groups().nth(number).copied()
     }
@@ -182,11 +243,16 @@ impl Counting {
         (0..LOOKS).find_map(|_| claim())
     }
 
-    /// The group of this number, and the period; `None` as for [`Self::look`].
-    fn asked(&self, number: usize) -> Option<(Option<GroupSpec>, u64)> {
+    /// Copies the group of this number, if there is one, and gives the period; `None` as for
+    /// [`Self::look`].
+    fn copy(&self, number: usize, to: &mut GroupSpec) -> Option<(bool, u64)> {
         let mut asked = self.look()?;
         let asked = asked.get();
-        Some((asked.groups.get(number).copied().flatten(), asked.period))
+        let group = asked.groups.get(number).and_then(Option::as_ref);
+        if let Some(group) = group {
+            *to = *group;
+        }
+        Some((group.is_some(), asked.period))
     }
 
     /// By number, how many events each group has: 0 behind the last one.
@@ -310,7 +376,7 @@ impl<P: Platform> Tracer<P> {
                 are_named &= event.is_some_and(|event| {
                     let mut name = Text::EMPTY;
                     // What does not fit is cut off.
-                    let _ = write!(name, "{event}");
+                    let _ = event.write_name(&mut name);
                     Self::record(CountedEvent {
                         group,
                         groups,
@@ -334,13 +400,9 @@ impl<P: Platform> Tracer<P> {
     ) {
         let recorded = &mut cpu.recorded;
         // On time again, unless some had to be left out.
-        let late = now.saturating_sub(recorded.due) / recorded.period;
-        let next = recorded.due.saturating_add(recorded.period);
-        recorded.due = if late > 0 {
-            now + recorded.period
-        } else {
-            next
-        };
+        let is_late = now.saturating_sub(recorded.due) >= recorded.period;
+        let since = if is_late { now } else { recorded.due };
+        recorded.due = since.saturating_add(recorded.period);
         cpu.update(thread, now);
         if !Self::is_on::<GroupCount>() {
             return;
@@ -420,22 +482,26 @@ type Taken = (u8, [Option<Handle>; MAX_GROUPS], u64);
 /// Attaches all that is asked for at once, so that the groups begin together. `None` if another
 /// caller has what is asked for: then nothing is attached. What is asked for stays as it is while
 /// it is counted, so other CPUs may look between two groups.
+#[inline(never)] // Its frame is large.
 fn take_up<Q: Pmu, const N: usize, const M: usize>(
     counting: &Counting,
     cpu: &mut Cpu<Q, N>,
     thread: &mut Groups<M>,
     now: u64,
 ) -> Option<Taken> {
-    cpu.change(thread, now, |pmu, own, _| {
+    cpu.change_with(thread, now, |pmu, room, own, _| {
         let (mut len, mut leaders, mut period) = (0, [None; MAX_GROUPS], 0);
-        for number in 0..MAX_GROUPS {
-            let Some((group, every)) = counting.asked(number) else {
+        let mut group = GroupSpec::EMPTY;
+        for (number, leader) in leaders.iter_mut().enumerate() {
+            let Some((is_there, every)) = counting.copy(number, &mut group) else {
                 give_up(own, &leaders);
                 return None;
             };
             period = every;
-            let Some(group) = group else { break };
-            leaders[number] = own.attach(pmu, &group).ok();
+            if !is_there {
+                break;
+            }
+            *leader = own.attach_with(pmu, &group, room).ok();
             len += 1;
         }
         Some((len, leaders, period))

@@ -53,7 +53,6 @@ impl Contexts {
     pub(super) fn open(&self) {
         self.stacks.clear();
         self.counts.clear();
-        self.counting.open();
     }
 
     #[inline]

@@ -1,8 +1,9 @@
 //! What a recorder stands on: its memory, its streams, and its events.
 
+use super::Refused;
 use super::context::Contexts;
 use crate::channel::ChannelKind;
-use crate::count::Counting;
+use crate::count::{Counting, Turn};
 use crate::ctf::stream::Stream;
 use crate::event::{Declarations, Vocabulary};
 use crate::exclusive::Exclusive;
@@ -31,8 +32,21 @@ pub trait Ground {
     /// are read by what the region says of them, which takes longer.
     fn vocabulary(&self) -> Option<&'static Vocabulary>;
 
-    /// What events record besides themselves, and what is counted; without it, no session counts.
+    /// What events record besides themselves, where they can.
     fn contexts(&self) -> Option<&Contexts>;
+
+    /// What the mode `count` counts; without it, no session counts.
+    fn counting(&self) -> Option<&Counting>;
+
+    /// Takes a step of [`counting`](Self::counting) by [`Counting::turn`]. A ground may override it
+    /// to call that only where the kernel counts, so that others are not linked with it.
+    ///
+    /// # Errors
+    /// As there.
+    fn turn_counting<P: Platform>(&self, turn: Turn) -> Result<(), Refused> {
+        let counting = self.counting();
+        counting.map_or(Ok(()), |counting| counting.turn::<P>(turn))
+    }
 
     /// Whether `start` reads back what it has laid out, so that no session begins that cannot be
     /// read. Without it, a kernel that leaves the reading to a host is linked without a reader.
@@ -45,6 +59,12 @@ pub trait Ground {
 
     /// Whether a session that was opened with these events has room to take samples in.
     fn can_sample(&self, events: &Self::Events) -> bool {
+        let _ = events;
+        true
+    }
+
+    /// Whether a session that was opened with these events has those that say what was counted.
+    fn can_count(&self, events: &Self::Events) -> bool {
         let _ = events;
         true
     }
@@ -81,7 +101,7 @@ impl<const CPUS: usize> Fixed<CPUS> {
         self.vocabulary
     }
 
-    pub(super) fn counting(&self) -> &Counting {
+    pub(super) fn counts(&self) -> &Counting {
         &self.contexts.counting
     }
 }
@@ -107,5 +127,9 @@ impl<const CPUS: usize> Ground for Fixed<CPUS> {
 
     fn contexts(&self) -> Option<&Contexts> {
         Some(&self.contexts)
+    }
+
+    fn counting(&self) -> Option<&Counting> {
+        Some(&self.contexts.counting)
     }
 }

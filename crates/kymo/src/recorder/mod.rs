@@ -23,7 +23,7 @@ pub use refused::Refused;
 use core::fmt;
 
 use crate::channel::{ChannelKind, ChannelSet};
-use crate::count::{self, Counting, GroupSpec, MAX_GROUPS};
+use crate::count::{self, Counting, GroupSpec, MAX_GROUPS, Turn};
 use crate::ctf::stream::Stream;
 use crate::event::{Declarations, Declared, Vocabulary, name_fits};
 use crate::exclusive::Exclusive;
@@ -127,7 +127,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
 
     /// What the mode `count` counts, for [`Tracer::count`].
     pub fn counting(&self) -> &Counting {
-        self.ground.counting()
+        self.ground.counts()
     }
 
     /// Begins to record all events of the mode. `config` is `None` where the caller's pointer to it
@@ -217,7 +217,7 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
     ) -> Result<Started, Refused> {
         let config = config.ok_or(Refused::Fault)?;
         let mode = self.admit(mode, Call::Start)?;
-        if mode == Mode::Count && self.ground.contexts().is_none() {
+        if mode == Mode::Count && self.ground.counting().is_none() {
             return Err(Refused::NotBuilt);
         }
         if flags & !flags::ALL != 0 {
@@ -255,6 +255,13 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         started
     }
 
+    /// Does work while nobody starts, stops or finishes a mode, nor calls
+    /// [`Platform::synchronize`].
+    pub fn alone<R>(&self, work: impl FnOnce() -> R) -> R {
+        let _claim = self.session.wait();
+        work()
+    }
+
     /// Lays out the region as `asked`, for the first mode, which has the session's events; then
     /// switches the mode's events on.
     fn begin(
@@ -272,6 +279,8 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
             if let Some(contexts) = self.ground.contexts() {
                 contexts.open();
             }
+            // Only a beginning can be refused.
+            let _ = self.ground.turn_counting::<P>(Turn::Opens);
         }
         let Open { session, events } = claim.get().as_ref().ok_or(Refused::Invalid)?;
         let channels = session.channels();
@@ -282,6 +291,12 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
             return Err(NO_SAMPLES);
         }
         if mode == Mode::Sample && !self.ground.can_sample(events) {
+            if is_first {
+                session.abandon();
+            }
+            return Err(Refused::Invalid);
+        }
+        if mode == Mode::Count && !self.ground.can_count(events) {
             if is_first {
                 session.abandon();
             }
@@ -302,9 +317,8 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         if mode == Mode::Sample {
             self.take_samples(&asked.sampling);
         }
-        if let Some(contexts) = self.ground.contexts()
-            && mode == Mode::Count
-            && let Err(refused) = begin_counting::<P>(&contexts.counting)
+        if mode == Mode::Count
+            && let Err(refused) = self.ground.turn_counting::<P>(Turn::Begins)
         {
             self.end_part(session, events, mode, is_first);
             return Err(refused);
@@ -459,10 +473,10 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         if groups.clone().count() > MAX_GROUPS {
             return Err(Refused::Count(count::Refused::TooManyGroups(MAX_GROUPS)));
         }
-        let contexts = self.ground.contexts().ok_or(Refused::NotBuilt)?;
+        let counting = self.ground.counting().ok_or(Refused::NotBuilt)?;
         // Nobody starts the mode meanwhile.
         let _claim = self.session.claim().ok_or(Refused::Busy)?;
-        if self.state(mode) != State::Idle || !contexts.counting.set(groups, period_ns) {
+        if self.state(mode) != State::Idle || !counting.set(groups, period_ns) {
             return Err(Refused::InProgress);
         }
         Ok(())
@@ -565,9 +579,8 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         let mut claim = self.session.wait();
         if releases {
             *claim.get() = None;
-            if let Some(contexts) = self.ground.contexts() {
-                contexts.counting.set_used(false);
-            }
+            // Only a beginning can be refused.
+            let _ = self.ground.turn_counting::<P>(Turn::Closes);
         }
         drop(claim);
         self.settle(mode, State::Idle);
@@ -583,11 +596,8 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         match mode {
             Mode::Sample => P::sampling(&Config::DEFAULT.sampling),
             Mode::Count => {
-                if let Some(contexts) = self.ground.contexts() {
-                    contexts.counting.switch(false);
-                }
-                // Only groups can be refused.
-                let _ = P::counting(None);
+                // Only a beginning can be refused.
+                let _ = self.ground.turn_counting::<P>(Turn::Ends);
             }
             Mode::Trace => {}
         }
@@ -659,23 +669,6 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
     }
 }
 
-/// Asks the kernel about each group, and has all CPUs count them.
-fn begin_counting<P: Platform>(counting: &Counting) -> Result<(), Refused> {
-    let last = counting.len().checked_sub(1).ok_or(NO_GROUP)?;
-    for number in 0..=last {
-        let group = counting.group(number).ok_or(NO_GROUP)?;
-        // CPUs find all groups at once, when the kernel has accepted all but the last.
-        counting.switch(number == last);
-        P::counting(Some(&group)).inspect_err(|_| {
-            // CPUs may have begun, and the kernel has accepted the groups before this one.
-            counting.take_back();
-            let _ = P::counting(None);
-        })?;
-    }
-    counting.set_used(true);
-    Ok(())
-}
-
 /// Refuses periods that a sampler cannot have.
 fn check_period(sampling: &Sampling) -> Result<(), Refused> {
     let what = match sampling.period {
@@ -690,8 +683,6 @@ fn check_period(sampling: &Sampling) -> Result<(), Refused> {
 const NO_SAMPLES: Refused = Refused::Config(Error::Config(
     "the number of packets of samples (at least 4)",
 ));
-/// Counts of nothing.
-const NO_GROUP: Refused = Refused::Config(Error::Config("the events to count (none)"));
 
 /// The bit in [`Recorder::channels`] that says that there are samples.
 const SAMPLES: u32 = 1 << 31;

@@ -7,6 +7,7 @@
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
+use core::num::NonZeroU64;
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
     compiler_fence,
@@ -325,19 +326,19 @@ pub(crate) fn library() -> Option<&'static Library> {
 
 #[inline(always)]
 fn table() -> Option<&'static CCounting> {
+    // Partner: the release in `prepare`.
     // SAFETY: null, or a table that lives for ever.
     unsafe { TABLE.load(Acquire).as_ref() }
 }
 
-/// The clock in nanoseconds.
-fn now() -> u64 {
+/// The clock in nanoseconds; `None` while its frequency is not known.
+fn now() -> Option<u64> {
     const SECOND: u64 = 1_000_000_000;
-    let (ticks, frequency) = (Port::clock(), kymo_port_frequency().max(1));
+    let (ticks, frequency) = (Port::clock(), NonZeroU64::new(kymo_port_frequency())?);
     // Without overflow for frequencies below 18 GHz.
     let (seconds, rest) = (ticks / frequency, ticks % frequency);
-    seconds
-        .wrapping_mul(SECOND)
-        .wrapping_add(rest.wrapping_mul(SECOND) / frequency)
+    let whole = seconds.wrapping_mul(SECOND);
+    Some(whole.wrapping_add(rest.wrapping_mul(SECOND) / frequency))
 }
 
 /// Sets what is counted: `groups`, or what the configuration says.
@@ -390,8 +391,10 @@ extern "C" fn announce() {
 pub extern "C" fn kymo_counting_tick() {
     let Some(table) = table() else { return };
     let Some(place) = table.place() else { return };
+    // Times that are too large would stay: they never go back.
+    let Some(now) = now() else { return };
     let count = |cpu: &mut Cpu<Driver, MAX_GROUPS>| {
-        let (mut nobody, now) = (Groups::<0>::NONE, now());
+        let mut nobody = Groups::<0>::NONE;
         cpu.tick(&mut nobody, now);
         Tracer::<Port>::count(&COUNTING, cpu, &mut nobody, now);
     };

@@ -6,7 +6,7 @@
 KYMO_MEMORY(2, KYMO_REGION_SIZE(2, 16, 1024))
 
 static uint32_t this_cpu;
-static uint64_t now;
+static uint64_t now, frequency;
 static int masks, notices, mistakes; /* calls of the driver's with interrupts unmasked, and the like */
 
 /* Two counters of 16 bits on each CPU, which count cycles, instructions and event 7 of the manual. */
@@ -68,7 +68,7 @@ static void happen(uint32_t kind, uint64_t number, uint64_t count) {
 extern "C" {
 #endif
 uint64_t kymo_port_clock(void) { return now; }
-uint64_t kymo_port_frequency(void) { return 1000000; }
+uint64_t kymo_port_frequency(void) { return frequency; }
 uint32_t kymo_port_cpu(void) { return this_cpu; }
 uintptr_t kymo_port_mask(void) { return (uintptr_t)++masks; }
 void kymo_port_unmask(uintptr_t saved) { (void)saved, masks--; }
@@ -211,6 +211,29 @@ static int shown(const struct kymo_config *config) {
     return 0;
 }
 
+/* Whether all CPUs count these, and nothing else. */
+static bool counts_cycles_and_instructions(void) {
+    bool each[2][2] = {{false, false}, {false, false}};
+    for (int cpu = 0; cpu < 2; cpu++)
+        for (int counter = 0; counter < COUNTERS; counter++) {
+            const struct kymo_counted *event = &counters[cpu][counter].event;
+            if (counters[cpu][counter].counts && event->kind == KYMO_COUNTED_HARDWARE &&
+                event->number <= KYMO_HARDWARE_INSTRUCTIONS && event->exclude == 0)
+                each[cpu][event->number] = true;
+        }
+    return each[0][0] && each[0][1] && each[1][0] && each[1][1];
+}
+
+/* Records of groups that a session has, four milliseconds after its beginning. */
+static int records_in_four_ms(void) {
+    int records = 0;
+    for (int times = 0; times < 4; times++) pass();
+    text[0] = 0;
+    if (kymo_dump(put, NULL, 100) != 0) return -1;
+    for (const char *at = text; (at = strstr(at, " group_count ")) != NULL; at++) records++;
+    return records;
+}
+
 int main(int argc, char **argv) {
     struct kymo_config config;
     const char *wrong;
@@ -219,6 +242,13 @@ int main(int argc, char **argv) {
     tick_masked(); /* before any session */
     memset(&config, 0, sizeof config);
     config.synchronize = synchronize;
+    /* The frequency is not known yet, and the clock is far ahead of what it is later. */
+    config.counting = &counting;
+    now = 1000000000;
+    CHECK(kymo_start(KYMO_COUNT, &config) == -KYMO_EAGAIN);
+    tick_masked();
+    frequency = 1000000;
+    now = 1000;
     CHECK(refused(config) == 0);
 
     config.counting = &counting;
@@ -246,8 +276,14 @@ int main(int argc, char **argv) {
     CHECK(the_same_groups(config) == 0);
     CHECK(shown(&config) == 0);
 
-    /* The word of a command line. */
-    CHECK(kymo_start_as("kymo=counters=instructions++cycles", &config, &wrong) > 0);
+    /* What a configuration leaves open; and the word of a command line, which is before it. */
+    config.counting_groups = NULL;
+    config.counting_ns = 0;
+    CHECK(kymo_start(KYMO_COUNT, &config) > 0 && counts_cycles_and_instructions());
+    CHECK(records_in_four_ms() == 2 && kymo_finish(KYMO_COUNT, NULL) == 0);
+    config.counting_groups = "r7";
+    CHECK(kymo_start_as("kymo=counters=instructions++cycles,count_ns=1000000", &config, &wrong) > 0);
+    CHECK(counts_cycles_and_instructions() && records_in_four_ms() == 2 * 2 * 5);
     CHECK(kymo_finish(KYMO_COUNT, NULL) == 0 && kymo_finish(KYMO_TRACE, NULL) == 0);
     CHECK(kymo_start_as("kymo=counters=cycles,counters_on=sched_switch", &config, &wrong) ==
           -KYMO_EOPNOTSUPP);

@@ -93,6 +93,7 @@ uint64_t clock_now(void);
 void hart_kick(const struct hart *hart);
 /* Returns when every other hart that runs has answered an interrupt. */
 void harts_synchronize(void);
+/* Returns when every hart has called kymo_counting_tick, this one too. */
 void harts_count(void);
 /* Stops the other harts for good; interrupts are masked from then on. They still answer
  * harts_synchronize. */

@@ -9,8 +9,8 @@ use kymo_sql::{Error, Session};
 
 /// Runs parts of queries of other machines, until SIGTERM or ^C.
 ///
-/// A worker prints its address on one line. It reads Parquet files of stores and writes none. It asks for no
-/// password: let only machines reach it that may read these files.
+/// A worker prints its address on one line. It reads Parquet files of stores and writes none. It
+/// asks for no password: let only machines reach it that may read these files.
 ///
 /// Example: kymo query worker --listen 10.0.0.7:17050 --root /srv/fleet
 #[derive(Args)]

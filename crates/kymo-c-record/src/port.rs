@@ -1,4 +1,4 @@
-//! What the kernel defines: five functions, the memory, and two functions in the configuration.
+//! What the kernel defines: five functions, the memory, and functions in the configuration.
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed, compiler_fence};
 
@@ -53,7 +53,7 @@ pub static SAMPLING: AtomicUsize = AtomicUsize::new(0);
 /// What the session's samples are taken with; null for nothing.
 pub static SAMPLER: AtomicPtr<CSampler> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Has all CPUs find what is counted, or that nothing is; see [`DUMP_STATE`].
+/// Has all CPUs find what is counted, or that nothing is: a function of the library's.
 pub static ANNOUNCE: AtomicUsize = AtomicUsize::new(0);
 /// The kernel's function that has all CPUs call `kymo_counting_tick`; see [`DUMP_STATE`].
 pub static NOTICE: AtomicUsize = AtomicUsize::new(0);
@@ -88,7 +88,7 @@ pub fn sampler() -> Option<&'static SamplerOver<[Places]>> {
 fn call(function: &AtomicUsize) -> bool {
     let address = function.load(Relaxed);
     if address != 0 {
-        // SAFETY: `start` stored a function of this type, as C's type checker has seen.
+        // SAFETY: `opens` stored a function of this type, as C's type checker has seen, or Rust's.
         let function: extern "C" fn() = unsafe { core::mem::transmute(address) };
         function();
     }

@@ -259,8 +259,10 @@ struct kymo_config {
     const char *counting_groups;
     uint64_t counting_ns; /* nanoseconds from one record of the groups to the next; 0: 100 ms */
     /* Has every CPU call kymo_counting_tick, this one too, and returns when they have: that of the
-     * session's first mode. The library never calls it while it calls `synchronize`. NULL: the other
-     * CPUs begin and end at their next tick, and their counts since their last record are lost. */
+     * session's first mode. The library never calls it while it calls `synchronize`; neither may call
+     * kymo_start, kymo_stop or kymo_finish, nor wait for a CPU that is in one of them with interrupts
+     * masked. NULL: the other CPUs begin and end at their next tick, and their counts since their last
+     * record are lost. */
     void (*counting_notice)(void);
 };
 
@@ -418,7 +420,8 @@ struct kymo_pmu {
 
 /* The room that counting takes: KYMO_COUNTING(name, cpus, &pmu) stands once, in one C file, at file
  * scope, where `pmu` is a struct kymo_pmu and `cpus` no fewer than those of KYMO_MEMORY; the
- * configuration's `counting` is then &name. @CPU_KIB@ KiB for each CPU. All sessions use the same. */
+ * configuration's `counting` is then &name. @CPU_KIB@ KiB for each CPU. All sessions use the one that
+ * the first kymo_start was given, also if that was refused. */
 struct kymo_counting {
     const struct kymo_pmu *pmu;
     void *places;
@@ -537,8 +540,9 @@ int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
  * KYMO_TRACE. `config` is the kernel's own choice, which the word may change; for samples it has a
  * `sampler`. Returns the number of channels, or 0 where the word says `off`. A part that cannot be
  * used is refused (KYMO_EINVAL), and *wrong is where it begins in `line`; else it is NULL. `wrong` may
- * be NULL. Callers of events, counts, samples by anything but the timer, and a program that sends
- * (`kymo record --via syscall`) are KYMO_EOPNOTSUPP. */
+ * be NULL. Callers and counts of single events, counts where there is no `counting`, samples by
+ * anything but the timer, and a program that sends (`kymo record --via syscall`) are
+ * KYMO_EOPNOTSUPP. */
 int32_t kymo_start_as(const char *line, const struct kymo_config *config, const char **wrong);
 
 /* Copies what is new in a channel to `buffer`: one packet of its file, or a part of the metadata.

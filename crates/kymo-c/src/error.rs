@@ -1,4 +1,4 @@
-//! The errors of the C functions: one table, in the order in which they are checked.
+//! The errors of the C functions: one table, about in the order in which they are checked.
 
 use kymo::{Error, Refused};
 

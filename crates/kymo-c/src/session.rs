@@ -96,7 +96,7 @@ pub struct CConfig {
     pub counting_groups: *const c_char,
     /// Nanoseconds from one record of the groups to the next; 0: 100 ms.
     pub counting_ns: u64,
-    /// Has the other CPUs call `kymo_counting_tick`, or null.
+    /// Has every CPU call `kymo_counting_tick`, this one too, and returns when they have; or null.
     pub counting_notice: Option<Call>,
 }
 

@@ -91,7 +91,7 @@ impl Pmu for Registers {
     }
 }
 
-// In this order every address is within reach of an instruction, of which that is counted.
+// In this order every address is within reach of one instruction: instructions are counted here.
 #[repr(C)]
 struct Counting {
     group: Option<Handle>,

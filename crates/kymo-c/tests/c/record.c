@@ -46,6 +46,7 @@ static int refuses(struct kymo_config config) {
         {{{22, "a", ""}, {23, "sched_switch", ""}}, KYMO_EEXIST},
         {{{22, "a", ""}, {23, "kymo_gauge", ""}}, KYMO_EEXIST},
         {{{22, "a", ""}, {23, "group_count", ""}}, KYMO_EEXIST},
+        {{{22, "a", ""}, {23, "counted_event", ""}}, KYMO_EEXIST},
         {{{22, "a b", ""}, {23, "c", ""}}, KYMO_EPROTO},
         {{{22, "1a", ""}, {23, "c", ""}}, KYMO_EPROTO},
         {{{22, "", ""}, {23, "c", ""}}, KYMO_EPROTO},

@@ -256,7 +256,8 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
     }
 
     /// Does work while nobody starts, stops or finishes a mode, nor calls
-    /// [`Platform::synchronize`].
+    /// [`Platform::synchronize`]; settings and switches are [`Refused::Busy`] meanwhile. It waits as
+    /// [`stop`](Self::stop) does, and `work` must not start, stop or finish a mode.
     pub fn alone<R>(&self, work: impl FnOnce() -> R) -> R {
         let _claim = self.session.wait();
         work()

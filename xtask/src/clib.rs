@@ -261,7 +261,7 @@ pub(crate) fn firmware(which: Firmware) -> Result<PathBuf> {
         Firmware::Sample => (
             "firmware-c-sample",
             "apps/sample.c",
-            &["-DTRACE_SAMPLES=64"],
+            &["-DTRACE_SAMPLES=512"],
         ),
         Firmware::Dump => (
             "firmware-c-dump",

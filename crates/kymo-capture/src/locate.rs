@@ -6,11 +6,14 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::Path;
 
 use kymo::ring::layout::{HEADER_WORDS, Header, REGION_ALIGN, Refusal, magic};
 use object::endian::LittleEndian;
 use object::read::elf::{FileHeader, ProgramHeader};
+
+use crate::source::Mapping;
 
 /// A stretch of physical memory in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +192,26 @@ fn core_segments(file: &File) -> Option<Vec<Segment>> {
 /// # Errors
 /// [`Error`] describes what was found instead.
 pub fn region(path: &Path, segments: &[Segment]) -> Result<Found, Error> {
+    search(path, segments, None)
+}
+
+/// Finds the region in the memory of a machine that runs, which `memory` maps.
+///
+/// Where a file's room is reserved, what the system has read ahead counts as data: reading such a
+/// file would soon read all of a machine's memory, while the kernel records. Looking through a
+/// mapping reads nothing ahead.
+///
+/// # Errors
+/// As [`region`].
+pub(crate) fn region_mapped(
+    path: &Path,
+    segments: &[Segment],
+    memory: &Mapping,
+) -> Result<Found, Error> {
+    search(path, segments, Some(memory))
+}
+
+fn search(path: &Path, segments: &[Segment], memory: Option<&Mapping>) -> Result<Found, Error> {
     let read = |source| Error::Read {
         path: path.display().to_string(),
         source,
@@ -197,7 +220,7 @@ pub fn region(path: &Path, segments: &[Segment]) -> Result<Found, Error> {
     let mut best: Option<Found> = None;
     let mut worse: Option<Error> = None;
     for segment in segments {
-        for offset in candidates(&mut file, segment).map_err(read)? {
+        for offset in candidates(&mut file, segment, memory).map_err(read)? {
             let name = || path.display().to_string();
             let header = match read_header(&mut file, offset, segment).map_err(read)? {
                 Ok(header) => header,
@@ -286,24 +309,51 @@ const PACKED: [(&[u8], &str, &str); 10] = [
     (b"BZh", "compressed with bzip2", UNPACK),
 ];
 
-/// Offsets of the segment's pages that begin with the magic number.
-fn candidates(file: &mut File, segment: &Segment) -> io::Result<Vec<u64>> {
-    let magic = magic().to_le_bytes();
+/// Offsets of the segment's pages that begin with the magic number; pages are looked at in `memory`
+/// if it is given, else read from the file.
+fn candidates(
+    file: &mut File,
+    segment: &Segment,
+    memory: Option<&Mapping>,
+) -> io::Result<Vec<u64>> {
+    const PAGE: u64 = REGION_ALIGN as u64;
     let mut found = Vec::new();
-    let mut chunk = vec![0; 256 * REGION_ALIGN];
     let end = segment.offset.saturating_add(segment.len);
     let mut at = segment.offset;
     while let Some(data) = next_data(file, at, end)? {
-        // Round down to a page of the segment.
-        at = data - (data - segment.offset) % REGION_ALIGN as u64;
-        let want = usize::try_from(end - at)
-            .unwrap_or(usize::MAX)
-            .min(chunk.len());
-        let Some(chunk) = chunk.get_mut(..want) else {
-            break;
-        };
+        // Pages of the segment.
+        let begin = data.start - (data.start - segment.offset) % PAGE;
+        let pages = (data.end - begin).div_ceil(PAGE);
+        at = begin.saturating_add(pages.saturating_mul(PAGE));
+        match memory {
+            Some(memory) => found.extend(begins(memory, begin..at)),
+            None => read_begins(file, begin..at.min(end), &mut found)?,
+        }
+    }
+    Ok(found)
+}
+
+/// Offsets of the pages in the mapped memory that begin with the magic number.
+fn begins(memory: &Mapping, pages: Range<u64>) -> impl Iterator<Item = u64> {
+    let magic = magic().to_le_bytes();
+    pages.step_by(REGION_ALIGN).filter(move |&page| {
+        let mut bytes = [0; 8];
+        let at = usize::try_from(page).ok();
+        let copied = at.and_then(|at| memory.copy(at, &mut bytes));
+        copied.is_some() && bytes == magic
+    })
+}
+
+/// Adds the offsets of the pages in the file that begin with the magic number.
+fn read_begins(file: &mut File, pages: Range<u64>, found: &mut Vec<u64>) -> io::Result<()> {
+    const CHUNK: usize = 256 * REGION_ALIGN;
+    let magic = magic().to_le_bytes();
+    let mut chunk = Vec::new();
+    for at in pages.clone().step_by(CHUNK) {
+        let want = usize::try_from(pages.end - at).unwrap_or(CHUNK).min(CHUNK);
+        chunk.resize(want, 0);
         file.seek(SeekFrom::Start(at))?;
-        let got = read_up_to(file, chunk)?;
+        let got = read_up_to(file, &mut chunk)?;
         for (page, bytes) in chunk.chunks(REGION_ALIGN).enumerate() {
             if bytes.starts_with(&magic) && page * REGION_ALIGN < got {
                 found.push(at + (page * REGION_ALIGN) as u64);
@@ -312,25 +362,32 @@ fn candidates(file: &mut File, segment: &Segment) -> io::Result<Vec<u64>> {
         if got < want {
             break;
         }
-        at += want as u64;
     }
-    Ok(found)
+    Ok(())
 }
 
-/// Offset of the next byte at or after `at` that is not in a hole of a sparse file. Reading a
-/// guest's untouched memory would be slow and would fill the holes.
-fn next_data(file: &File, at: u64, end: u64) -> io::Result<Option<u64>> {
+/// The next bytes at or after `at` that are not in a hole of a sparse file. Reading a guest's
+/// untouched memory would be slow and would fill the holes.
+fn next_data(file: &File, at: u64, end: u64) -> io::Result<Option<Range<u64>>> {
     if at >= end {
         return Ok(None);
     }
     #[cfg(target_os = "linux")]
-    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
-        Ok(data) => return Ok((data < end).then_some(data)),
-        Err(rustix::io::Errno::NXIO) => return Ok(None),
-        Err(_) => {}
+    {
+        use rustix::fs::{SeekFrom, seek};
+        match seek(file, SeekFrom::Data(at)) {
+            Ok(data) if data >= end => return Ok(None),
+            Ok(data) => {
+                let hole = seek(file, SeekFrom::Hole(data)).unwrap_or(end);
+                // A hole may have come to lie where there was data.
+                return Ok(Some(data..hole.clamp(data + 1, end)));
+            }
+            Err(rustix::io::Errno::NXIO) => return Ok(None),
+            Err(_) => {}
+        }
     }
     let _ = file;
-    Ok(Some(at))
+    Ok(Some(at..end))
 }
 
 fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
@@ -460,6 +517,59 @@ mod tests {
             find("only-copy", &only),
             Err(Error::Copy { offset, .. }) if offset == 3 * PAGE
         ));
+    }
+
+    /// Memory that a guest has not touched is not read: it may be gigabytes, and a kernel records
+    /// meanwhile.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_search_leaves_untouched_memory_alone() {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use std::os::unix::fs::FileExt;
+        const SIZE: u64 = 64 << 20;
+        // A file with holes, and one whose room is reserved, as that of a machine's memory is.
+        for reserved in [false, true] {
+            let name = format!("kymo-locate-{}-{reserved}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            let mut file = File::options()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&path)
+                .unwrap();
+            file.set_len(SIZE).unwrap();
+            if reserved {
+                fallocate(&file, FallocateFlags::empty(), 0, SIZE).unwrap();
+            }
+            let words = header(1, 5000).to_words();
+            let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+            for page in [2, 5000, 9000] {
+                file.write_all_at(&bytes, page * PAGE).unwrap();
+            }
+            let segment = Segment {
+                offset: 0,
+                len: SIZE,
+                phys: Some(BASE),
+            };
+            let memory = Mapping::open(&path).unwrap();
+            for _ in 0..3 {
+                let found = candidates(&mut file, &segment, Some(&memory)).unwrap();
+                assert_eq!(found, [2 * PAGE, 5000 * PAGE, 9000 * PAGE]);
+            }
+            let mut data = 0;
+            let mut at = 0;
+            while let Some(extent) = next_data(&file, at, SIZE).unwrap() {
+                data += extent.end - extent.start;
+                at = extent.end;
+            }
+            assert!(data <= 16 * PAGE, "{data} bytes of {SIZE} are in the file");
+            let found = region_mapped(&path, &[segment], &memory).unwrap();
+            assert_eq!(found.offset, 5000 * PAGE);
+            let read = candidates(&mut file, &segment, None).unwrap();
+            assert_eq!(read, [2 * PAGE, 5000 * PAGE, 9000 * PAGE]);
+            fs::remove_file(&path).unwrap();
+        }
     }
 
     /// What is packed cannot be searched; memory that only begins like it can.

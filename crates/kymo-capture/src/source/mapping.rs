@@ -10,14 +10,22 @@ use memmap2::{MmapOptions, MmapRaw};
 
 /// A shared mapping of a file, for reading and, if permitted, writing.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     map: MmapRaw,
     file: File,
     writable: bool,
 }
 
 impl Mapping {
-    pub(super) fn open(path: &Path) -> io::Result<Mapping> {
+    pub(crate) fn open(path: &Path) -> io::Result<Mapping> {
+        let mapping = Mapping::of(path)?;
+        // What nobody has touched stays untouched. A refusal of this advice changes no result.
+        #[cfg(unix)]
+        let _ = mapping.map.advise(memmap2::Advice::Random);
+        Ok(mapping)
+    }
+
+    fn of(path: &Path) -> io::Result<Mapping> {
         match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => Ok(Mapping {
                 map: MmapOptions::new().map_raw(&file)?,
@@ -38,7 +46,7 @@ impl Mapping {
 
     /// Claims the exclusive right to write to the memory, until the mapping is dropped; `false` if
     /// another program has it or the file is read-only.
-    pub(super) fn claim(&self) -> bool {
+    pub(crate) fn claim(&self) -> bool {
         self.writable && lock(&self.file)
     }
 
@@ -46,7 +54,7 @@ impl Mapping {
     ///
     /// # Safety
     /// The value must not outlive the mapping.
-    pub(super) unsafe fn live(&self, offset: u64) -> Option<Live> {
+    pub(crate) unsafe fn live(&self, offset: u64) -> Option<Live> {
         let len = (self.map.len() as u64).checked_sub(offset)?;
         if !offset.is_multiple_of(8) {
             return None;
@@ -58,13 +66,13 @@ impl Mapping {
 
     /// The word at `at`, a multiple of 4. Partner: the target's store after it has written what
     /// the word tells of.
-    pub(super) fn word(&self, at: usize) -> Option<u32> {
+    pub(crate) fn word(&self, at: usize) -> Option<u32> {
         Some(self.atomic(at)?.load(Ordering::Acquire))
     }
 
     /// Writes the word at `at`; only after [claiming](Self::claim) the memory. Partner: the
     /// target's load before it reuses what was read before.
-    pub(super) fn set_word(&self, at: usize, value: u32) {
+    pub(crate) fn set_word(&self, at: usize, value: u32) {
         if let Some(word) = self.atomic(at).filter(|_| self.writable) {
             word.store(value, Ordering::Release);
         }
@@ -77,7 +85,7 @@ impl Mapping {
     }
 
     /// Copies the bytes from `at` on.
-    pub(super) fn copy(&self, at: usize, into: &mut [u8]) -> Option<()> {
+    pub(crate) fn copy(&self, at: usize, into: &mut [u8]) -> Option<()> {
         let inside = at.checked_add(into.len())? <= self.map.len();
         inside.then(|| {
             for (index, byte) in into.iter_mut().enumerate() {

@@ -9,9 +9,14 @@ use kymo::ring::reader::View;
 use kymo::ring::source::Live;
 
 use super::mapping::Mapping;
-use super::{Error, LOOK, Progress, Source};
+use super::{Error, Progress, Source};
 use crate::locate::{self, Found, Segment};
 use crate::region::{Summary, TraceError, TraceWriter};
+
+/// Longest pause between two searches for a session. A pause is three times as long as the search
+/// before it took, which leaves three quarters of a processor to the machine; and a kernel in little
+/// memory is found before its rings are full.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Interval between writes of partly filled pages.
 const FLUSH: Duration = Duration::from_millis(250);
@@ -36,7 +41,8 @@ pub struct MemorySource {
     ram: PathBuf,
     segments: Vec<Segment>,
     out: PathBuf,
-    searched: Option<Instant>,
+    /// When the next search is due.
+    due: Instant,
     not_found: Option<locate::Error>,
     session: Option<Session>,
 }
@@ -60,7 +66,7 @@ impl MemorySource {
             ram: ram.to_owned(),
             segments,
             out: out.to_owned(),
-            searched: None,
+            due: Instant::now(),
             not_found: None,
             session: None,
         }
@@ -85,21 +91,29 @@ impl MemorySource {
 
     /// Searches for the region, if that is due, and begins its trace.
     fn search(&mut self, view: View) -> Result<(), Error> {
-        let recently = |searched: Instant| searched.elapsed() < LOOK;
-        if view == View::Live && self.searched.is_some_and(recently) {
+        let began = Instant::now();
+        if view == View::Live && began < self.due {
             return Ok(());
         }
-        self.searched = Some(Instant::now());
-        match locate::region(&self.ram, &self.segments) {
-            Ok(found) => self.session = Some(self.begin(&found)?),
+        let mapping = Mapping::open(&self.ram);
+        let found = match &mapping {
+            Ok(mapping) => locate::region_mapped(&self.ram, &self.segments, mapping),
+            Err(_) => locate::region(&self.ram, &self.segments),
+        };
+        let now = Instant::now();
+        self.due = now + (3 * (now - began)).min(PAUSE);
+        match found {
+            Ok(found) => {
+                let mapping = mapping.map_err(|source| self.map_failed(source))?;
+                self.session = Some(self.begin(&found, mapping)?);
+            }
             Err(error) if error.is_final() => return Err(error.into()),
             Err(error) => self.not_found = Some(error),
         }
         Ok(())
     }
 
-    fn begin(&self, found: &Found) -> Result<Session, Error> {
-        let mapping = Mapping::open(&self.ram).map_err(|source| self.map_failed(source))?;
+    fn begin(&self, found: &Found, mapping: Mapping) -> Result<Session, Error> {
         // SAFETY: both go into the session, which drops them together.
         let live = unsafe { mapping.live(found.offset) }
             .ok_or_else(|| self.map_failed(io::ErrorKind::InvalidData.into()))?;

@@ -23,6 +23,7 @@ use crate::locate;
 use crate::region::TraceError;
 
 pub use image::ImageSource;
+pub(crate) use mapping::Mapping;
 pub use memory::{MemoryOutcome, MemorySource};
 pub use port::PortSource;
 pub use probe::Probe;
@@ -36,10 +37,8 @@ pub(crate) fn open_serial(_: &Path, _: u32) -> io::Result<std::fs::File> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Interval between polls during a session.
+/// Interval between polls.
 const POLL: Duration = Duration::from_millis(2);
-/// Interval between searches for a session.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// A source of a trace.
 pub trait Source {
@@ -166,7 +165,7 @@ pub fn drain<S: Source, E, F: From<Error>>(
         source.report(&mut now);
         progress(now);
         if !news {
-            std::thread::sleep(if source.has_begun() { POLL } else { LOOK });
+            std::thread::sleep(POLL);
         }
     }
 }

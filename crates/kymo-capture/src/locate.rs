@@ -199,7 +199,8 @@ pub fn region(path: &Path, segments: &[Segment]) -> Result<Found, Error> {
 ///
 /// Where a file's room is reserved, what the system has read ahead counts as data: reading such a
 /// file would soon read all of a machine's memory, while the kernel records. Looking through a
-/// mapping reads nothing ahead.
+/// mapping reads nothing ahead. As for QEMU, who has mapped it, too, a file that somebody makes
+/// shorter meanwhile ends this program.
 ///
 /// # Errors
 /// As [`region`].
@@ -525,6 +526,7 @@ mod tests {
     #[test]
     fn a_search_leaves_untouched_memory_alone() {
         use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
         use std::os::unix::fs::FileExt;
         const SIZE: u64 = 64 << 20;
         // A file with holes, and one whose room is reserved, as that of a machine's memory is.
@@ -540,12 +542,11 @@ mod tests {
                 .unwrap();
             file.set_len(SIZE).unwrap();
             if reserved {
-                fallocate(&file, FallocateFlags::empty(), 0, SIZE).unwrap();
-            }
-            let words = header(1, 5000).to_words();
-            let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
-            for page in [2, 5000, 9000] {
-                file.write_all_at(&bytes, page * PAGE).unwrap();
+                match fallocate(&file, FallocateFlags::empty(), 0, SIZE) {
+                    // Then the room of a machine's memory is not reserved either.
+                    Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+                    other => other.unwrap(),
+                }
             }
             let segment = Segment {
                 offset: 0,
@@ -553,6 +554,16 @@ mod tests {
                 phys: Some(BASE),
             };
             let memory = Mapping::open(&path).unwrap();
+            // One search after the other while the kernel boots.
+            for _ in 0..8 {
+                let found = region_mapped(&path, &[segment], &memory);
+                assert!(matches!(found, Err(Error::None { .. })), "{found:?}");
+            }
+            let words = header(1, 5000).to_words();
+            let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+            for page in [2, 5000, 9000] {
+                file.write_all_at(&bytes, page * PAGE).unwrap();
+            }
             for _ in 0..3 {
                 let found = candidates(&mut file, &segment, Some(&memory)).unwrap();
                 assert_eq!(found, [2 * PAGE, 5000 * PAGE, 9000 * PAGE]);
@@ -563,7 +574,8 @@ mod tests {
                 data += extent.end - extent.start;
                 at = extent.end;
             }
-            assert!(data <= 16 * PAGE, "{data} bytes of {SIZE} are in the file");
+            // Pages of the file system may be larger.
+            assert!(data <= SIZE / 4, "{data} bytes of {SIZE} are in the file");
             let found = region_mapped(&path, &[segment], &memory).unwrap();
             assert_eq!(found.offset, 5000 * PAGE);
             let read = candidates(&mut file, &segment, None).unwrap();

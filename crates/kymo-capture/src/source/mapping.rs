@@ -46,7 +46,7 @@ impl Mapping {
 
     /// Claims the exclusive right to write to the memory, until the mapping is dropped; `false` if
     /// another program has it or the file is read-only.
-    pub(crate) fn claim(&self) -> bool {
+    pub(super) fn claim(&self) -> bool {
         self.writable && lock(&self.file)
     }
 
@@ -54,7 +54,7 @@ impl Mapping {
     ///
     /// # Safety
     /// The value must not outlive the mapping.
-    pub(crate) unsafe fn live(&self, offset: u64) -> Option<Live> {
+    pub(super) unsafe fn live(&self, offset: u64) -> Option<Live> {
         let len = (self.map.len() as u64).checked_sub(offset)?;
         if !offset.is_multiple_of(8) {
             return None;
@@ -66,13 +66,13 @@ impl Mapping {
 
     /// The word at `at`, a multiple of 4. Partner: the target's store after it has written what
     /// the word tells of.
-    pub(crate) fn word(&self, at: usize) -> Option<u32> {
+    pub(super) fn word(&self, at: usize) -> Option<u32> {
         Some(self.atomic(at)?.load(Ordering::Acquire))
     }
 
     /// Writes the word at `at`; only after [claiming](Self::claim) the memory. Partner: the
     /// target's load before it reuses what was read before.
-    pub(crate) fn set_word(&self, at: usize, value: u32) {
+    pub(super) fn set_word(&self, at: usize, value: u32) {
         if let Some(word) = self.atomic(at).filter(|_| self.writable) {
             word.store(value, Ordering::Release);
         }

@@ -13,10 +13,10 @@ use super::{Error, Progress, Source};
 use crate::locate::{self, Found, Segment};
 use crate::region::{Summary, TraceError, TraceWriter};
 
-/// Longest pause between two searches for a session. A pause is three times as long as the search
-/// before it took, which leaves three quarters of a processor to the machine; and a kernel in little
-/// memory is found before its rings are full.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Longest pause between two searches for a session. Up to that, a pause is three times as long as
+/// the search before it took, a quarter of a processor; in little memory that the machine has
+/// touched, a session is found before its rings are full.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Interval between writes of partly filled pages.
 const FLUSH: Duration = Duration::from_millis(250);
@@ -100,16 +100,20 @@ impl MemorySource {
             Ok(mapping) => locate::region_mapped(&self.ram, &self.segments, mapping),
             Err(_) => locate::region(&self.ram, &self.segments),
         };
-        let now = Instant::now();
-        self.due = now + (3 * (now - began)).min(PAUSE);
         match found {
             Ok(found) => {
                 let mapping = mapping.map_err(|source| self.map_failed(source))?;
                 self.session = Some(self.begin(&found, mapping)?);
             }
             Err(error) if error.is_final() => return Err(error.into()),
-            Err(error) => self.not_found = Some(error),
+            Err(error) => {
+                // It takes a while to give up what a search has seen of gigabytes.
+                drop(mapping);
+                self.not_found = Some(error);
+            }
         }
+        let now = Instant::now();
+        self.due = now + (3 * (now - began)).min(PAUSE);
         Ok(())
     }
 

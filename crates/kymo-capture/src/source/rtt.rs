@@ -281,7 +281,11 @@ impl<M: Memory> RttLine<M> {
     fn look(&mut self, into: &mut [u8]) -> Result<usize, Missing> {
         let recently = |searched: Instant| searched.elapsed() < LOOK;
         if self.found.is_none() && !self.searched.is_some_and(recently) {
-            self.found = self.search()?;
+            let found = self.search();
+            if found.is_err() {
+                self.searched = Some(Instant::now());
+            }
+            self.found = found?;
         }
         let Some(buffer) = self.found else {
             return Ok(0);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define HARTS 4u /* start.s, too */
-#define STACK_WORDS 512
+#define STACK_WORDS 1024
 #define TICKS_A_SECOND 1000u
 #define CLOCK_FREQUENCY 10000000u
 /* Ticks after which a thread gives way to others that are ready. */

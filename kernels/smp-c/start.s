@@ -12,7 +12,7 @@ _start:
     bgeu t0, t1, 5f
     la sp, boot_stacks
     addi t1, t0, 1
-    slli t1, t1, 12
+    slli t1, t1, 13
     add sp, sp, t1
     la t1, trap_entry
     csrw mtvec, t1

@@ -53,8 +53,6 @@ pub static SAMPLING: AtomicUsize = AtomicUsize::new(0);
 /// What the session's samples are taken with; null for nothing.
 pub static SAMPLER: AtomicPtr<CSampler> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Has all CPUs find what is counted, or that nothing is: a function of the library's.
-pub static ANNOUNCE: AtomicUsize = AtomicUsize::new(0);
 /// The kernel's function that has all CPUs call `kymo_counting_tick`; see [`DUMP_STATE`].
 pub static NOTICE: AtomicUsize = AtomicUsize::new(0);
 
@@ -88,7 +86,7 @@ pub fn sampler() -> Option<&'static SamplerOver<[Places]>> {
 fn call(function: &AtomicUsize) -> bool {
     let address = function.load(Relaxed);
     if address != 0 {
-        // SAFETY: `opens` stored a function of this type, as C's type checker has seen, or Rust's.
+        // SAFETY: `opens` stored a function of this type, as C's type checker has seen.
         let function: extern "C" fn() = unsafe { core::mem::transmute(address) };
         function();
     }
@@ -196,11 +194,8 @@ unsafe impl Platform for Port {
         permits(number)
     }
 
-    fn counting(group: Option<&GroupSpec>) -> Result<(), Refused> {
-        // The groups were looked at before the start: see `Library::set`.
-        if group.is_none() {
-            call(&ANNOUNCE);
-        }
+    /// The library looks at groups before the start, and tells the CPUs.
+    fn counting(_: Option<&GroupSpec>) -> Result<(), Refused> {
         Ok(())
     }
 

@@ -16,7 +16,7 @@
  *
  * Stack that the calls take, on RV32: 2,432 bytes for kymo_start, 2,048 for kymo_read, 1,664 for
  * kymo_stop, 640 for kymo_finish, 1,664 for kymo_send, 4,096 for kymo_dump and those like it; 64 for
- * an event, 160 for a name. KYMO_COUNT takes 3,328 bytes of kymo_start, 2,688 of kymo_stop, and 1,536
+ * an event, 160 for a name. KYMO_COUNT takes 3,136 bytes of kymo_start, 2,448 of kymo_stop, and 2,720
  * of kymo_counting_tick. 64-bit processors take more. What functions of the kernel's take comes on top.
  *
  * Needs C99 (with C11 or C++11 more is checked when the code is compiled), and no C library. */
@@ -259,9 +259,8 @@ struct kymo_config {
     const char *counting_groups;
     uint64_t counting_ns; /* nanoseconds from one record of the groups to the next; 0: 100 ms */
     /* Has every CPU call kymo_counting_tick, this one too, and returns when they have: that of the
-     * session's first mode. The library never calls it while it calls `synchronize`; neither may call
-     * kymo_start, kymo_stop or kymo_finish, nor wait for a CPU that is in one of them with interrupts
-     * masked. NULL: the other CPUs begin and end at their next tick, and their counts since their last
+     * session's first mode. The library never calls it while it calls `synchronize`, and meanwhile
+     * kymo_start, kymo_stop and kymo_finish are refused on all CPUs (-KYMO_EBUSY). NULL: the other CPUs begin and end at their next tick, and their counts since their last
      * record are lost. */
     void (*counting_notice)(void);
 };

@@ -10,13 +10,13 @@ use core::mem::MaybeUninit;
 use core::num::NonZeroU64;
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
-    compiler_fence,
+    Ordering::SeqCst, compiler_fence,
 };
 
 use kymo::boot::Options;
 use kymo::count::pmu::{MAX_COUNTERS, Pmu};
 use kymo::count::{
-    Counting, Cpu, EventKind, Exclude, GroupSpec, Groups, MAX_GROUPS, Software, Turn,
+    Counting, Cpu, EventKind, EventSpec, Exclude, GroupSpec, Groups, MAX_GROUPS, Software, Turn,
 };
 use kymo::platform::{Interrupts, Platform};
 use kymo::{Mode, Refused, Tracer};
@@ -73,9 +73,6 @@ pub struct CPmu {
     start: Option<extern "C" fn(u64)>,
     stop: Option<extern "C" fn(u64)>,
 }
-
-// SAFETY: a constant of the kernel's.
-unsafe impl Sync for CPmu {}
 
 /// No counters.
 static NO_PMU: CPmu = CPmu {
@@ -218,10 +215,11 @@ pub struct Library {
     /// Sets what is counted from the next start on, if this CPU can count it.
     pub(crate) set: fn(Option<&str>, &CConfig) -> Result<(), Refusal>,
     pub(crate) counting: &'static Counting,
-    /// [`Counting::turn`], where [`set`](Self::set) has found that nothing will be refused.
+    /// [`Counting::turn`], where [`set`](Self::set) has found that nothing will be refused. Announces
+    /// an end.
     pub(crate) turn: fn(Turn),
     /// Has all CPUs find what is counted, or that nothing is.
-    pub(crate) announce: extern "C" fn(),
+    pub(crate) announce: fn(),
 }
 
 /// The library's part of every table.
@@ -233,6 +231,9 @@ pub static kymo_counting_library: Library = Library {
     counting: &COUNTING,
     turn: |turn| {
         let _ = COUNTING.turn::<Port>(turn);
+        if turn == Turn::Ends {
+            announce();
+        }
     },
     announce,
 };
@@ -292,7 +293,7 @@ impl OfCpu {
         }
         self.is_taken.store(true, Relaxed);
         // What interrupts on this CPU sees that before anything else of what follows.
-        compiler_fence(Acquire);
+        compiler_fence(SeqCst);
         let counts: *mut Cpu<Driver, MAX_GROUPS> = self.counts.get().cast();
         if !self.is_ready.load(Relaxed) {
             // SAFETY: there is room. `prepare` has found a driver.
@@ -363,6 +364,11 @@ fn set(groups: Option<&str>, config: &CConfig) -> Result<(), Refusal> {
 /// Looks whether this CPU can count a group.
 #[inline(never)]
 fn check(group: &GroupSpec) -> Result<(), Refused> {
+    // No function of the header tells that one was passed.
+    let is_tracepoint = |event: &EventSpec| matches!(event.kind, EventKind::Tracepoint(_));
+    if group.events().iter().any(is_tracepoint) {
+        return Err(Refused::Invalid);
+    }
     let saved = PortInterrupts::mask();
     // SAFETY: it is this CPU's, and interrupts are masked.
     let check = |table, place: &OfCpu| unsafe { place.with(table, |cpu| cpu.check(group)) };
@@ -375,9 +381,8 @@ fn check(group: &GroupSpec) -> Result<(), Refused> {
     checked?.map_err(Refused::Count)
 }
 
-/// See [`Library::announce`]. At a beginning, `start` calls it when it is out of the recorder:
-/// little of a small kernel's stack is left inside.
-extern "C" fn announce() {
+/// See [`Library::announce`].
+fn announce() {
     if !port::notice() {
         let saved = PortInterrupts::mask();
         kymo_counting_tick();

@@ -20,7 +20,7 @@ errors! {
     Fault = 14, "KYMO_EFAULT";
     /// There is no such mode.
     UnknownMode = 38, "KYMO_ENOSYS";
-    /// The library was left out (`KYMO_OFF`), or does not have the mode.
+    /// The library was left out (`KYMO_OFF`), or the word `kymo=` asks for what it does not have.
     Off = 95, "KYMO_EOPNOTSUPP";
     /// The kernel does not permit the call: see `kymo_set_permits`.
     NotPermitted = 1, "KYMO_EPERM";

@@ -30,7 +30,7 @@ use crate::history::OWN;
 use crate::own::{self, OwnEvent};
 use crate::vocabulary::{CLOCK_STEPS, VOCABULARY};
 use kymo_c_record::port::{
-    ANNOUNCE, CSampler, DUMP_STATE, NOTICE, PERMITS, Port, SAMPLER, SAMPLING, SYNCHRONIZE,
+    CSampler, DUMP_STATE, NOTICE, PERMITS, Port, SAMPLER, SAMPLING, SYNCHRONIZE,
     kymo_memory_counters, kymo_memory_cpus, kymo_memory_size, kymo_port_frequency, memory,
 };
 use kymo_c_record::record::kymo_record_name;
@@ -338,8 +338,6 @@ impl Ground for Kernel {
         let sampling = events.sampling.map_or(0, |it| it as usize);
         SAMPLING.store(sampling, Relaxed);
         SAMPLER.store(events.sampler.cast_mut(), Relaxed);
-        let counting = events.groups.and_then(CCounting::library);
-        ANNOUNCE.store(address(counting.map(|library| library.announce)), Relaxed);
         NOTICE.store(address(events.notice), Relaxed);
         OWN.store(events.own);
         counters::store(events.counters);
@@ -570,7 +568,7 @@ pub(crate) unsafe fn start(
     }
     let ask = |packets| {
         let (ring, flags) = (Config { packets, ..ring }, config.flags & ROLLING);
-        let started = SESSIONS.start_over(mode, flags, Some(&ring), events, is_on);
+        let started = SESSIONS.start_held(mode, flags, Some(&ring), events, is_on);
         started.map(|started| started.channels as usize)
     };
     let started = if ring.packets > 0 {
@@ -578,12 +576,14 @@ pub(crate) unsafe fn start(
     } else {
         start_with_most(&ring, ask)
     };
-    if started.is_ok()
-        && mode == Mode::Count as u32
-        && let Some(library) = events.groups.and_then(CCounting::library)
-    {
-        // As for what happens at an end: nobody calls `synchronize` meanwhile.
-        SESSIONS.alone(|| (library.announce)());
+    if started.is_ok() {
+        if mode == Mode::Count as u32
+            && let Some(library) = events.groups.and_then(CCounting::library)
+        {
+            // Here, where little of the stack is in use.
+            (library.announce)();
+        }
+        SESSIONS.has_started(mode);
     }
     if let Err(Refused::Memory(needed)) = started {
         let needed = needed.next_multiple_of(align_of::<Streams>());

@@ -1140,11 +1140,11 @@ pub static GROUP_EVENTS: &[Event] = &[
 /// As there.
 #[cfg_attr(
     not(feature = "nmi"),
-    unsafe(export_name = "kymo_start_for_header_f5a15e68")
+    unsafe(export_name = "kymo_start_for_header_08687185")
 )]
 #[cfg_attr(
     feature = "nmi",
-    unsafe(export_name = "kymo_start_for_header_f5a15e68_nmi")
+    unsafe(export_name = "kymo_start_for_header_08687185_nmi")
 )]
 pub unsafe extern "C" fn start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.

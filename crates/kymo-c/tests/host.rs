@@ -416,7 +416,7 @@ fn what_processors_count_for_c_is_in_the_trace() {
         });
         assert_eq!(of("names_0 "), names);
         for (cpu, cycles) in [(0, 40_000), (1, 41_000)] {
-            // The groups have a turn each millisecond; the counters of 16 bits go past their end.
+            // The groups have a turn each millisecond.
             let counts = |times: u64| {
                 let times_enabled = format!("time_enabled={}", 2_000_000 * times);
                 let each = [

@@ -159,13 +159,7 @@ impl Counting {
         const NO_GROUP: Refused = Refused::Config(Error::Config("the events to count (none)"));
         let last = self.len().checked_sub(1).ok_or(NO_GROUP)?;
         for number in 0..=last {
-            let group = *self
-                .asked
-                .wait()
-                .get()
-                .groups()
-                .nth(number)
-                .ok_or(NO_GROUP)?;
+            let group = self.group(number).ok_or(NO_GROUP)?;
             // CPUs find all groups at once, when the kernel has accepted all but the last.
             self.switch(number == last);
             P::counting(Some(&group)).inspect_err(|_| {
@@ -195,7 +189,6 @@ impl Counting {
     }
 
     /// The group of this number, if so many are to be counted.
-    #[cfg(all(test, not(loom)))]
     pub(crate) fn group(&self, number: usize) -> Option<GroupSpec> {
         self.asked.wait().get().groups().nth(number).copied()
     }

@@ -215,6 +215,25 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         events: G::Events,
         is_on: impl Fn(&str) -> bool,
     ) -> Result<Started, Refused> {
+        let started = self.start_held(mode, flags, config, events, is_on)?;
+        self.has_started(mode);
+        Ok(started)
+    }
+
+    /// [`start_over`](Self::start_over), whose mode stays [`State::Starting`] where it was not
+    /// refused: until [`has_started`](Self::has_started), nobody starts, stops or finishes a mode,
+    /// nor calls [`Platform::synchronize`]: that is [`Refused::Busy`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_held(
+        &self,
+        mode: u32,
+        flags: u32,
+        config: Option<&Config>,
+        events: G::Events,
+        is_on: impl Fn(&str) -> bool,
+    ) -> Result<Started, Refused> {
         let config = config.ok_or(Refused::Fault)?;
         let mode = self.admit(mode, Call::Start)?;
         if mode == Mode::Count && self.ground.counting().is_none() {
@@ -246,21 +265,17 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
             return Err(refused);
         }
         let started = self.begin(mode, &config, opens.then_some(events), is_on);
-        let next = if started.is_ok() {
-            State::Running
-        } else {
-            State::Idle
-        };
-        self.settle(mode, next);
+        if started.is_err() {
+            self.settle(mode, State::Idle);
+        }
         started
     }
 
-    /// Does work while nobody starts, stops or finishes a mode, nor calls
-    /// [`Platform::synchronize`]; settings and switches are [`Refused::Busy`] meanwhile. It waits as
-    /// [`stop`](Self::stop) does, and `work` must not start, stop or finish a mode.
-    pub fn alone<R>(&self, work: impl FnOnce() -> R) -> R {
-        let _claim = self.session.wait();
-        work()
+    /// Ends a start that [`start_held`](Self::start_held) has made.
+    pub fn has_started(&self, mode: u32) {
+        if let Some(mode) = Mode::ALL.get(mode as usize) {
+            self.settle(*mode, State::Running);
+        }
     }
 
     /// Lays out the region as `asked`, for the first mode, which has the session's events; then
@@ -285,23 +300,17 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         }
         let Open { session, events } = claim.get().as_ref().ok_or(Refused::Invalid)?;
         let channels = session.channels();
-        if mode == Mode::Sample && !channels.samples {
+        let refused = match mode {
+            Mode::Sample if !channels.samples => Some(NO_SAMPLES),
+            Mode::Sample if !self.ground.can_sample(events) => Some(Refused::Invalid),
+            Mode::Count if !self.ground.can_count(events) => Some(Refused::Invalid),
+            _ => None,
+        };
+        if let Some(refused) = refused {
             if is_first {
                 session.abandon();
             }
-            return Err(NO_SAMPLES);
-        }
-        if mode == Mode::Sample && !self.ground.can_sample(events) {
-            if is_first {
-                session.abandon();
-            }
-            return Err(Refused::Invalid);
-        }
-        if mode == Mode::Count && !self.ground.can_count(events) {
-            if is_first {
-                session.abandon();
-            }
-            return Err(Refused::Invalid);
+            return Err(refused);
         }
         session.begin(events, |event| {
             let is_asked = mode != Mode::Trace || event.channel != ChannelKind::Events;

@@ -11,9 +11,10 @@ use kymo::event::name_fits;
 use kymo::vocabulary::SamplingDriver;
 use kymo::{ChannelKind, Consumer, Mode};
 
+use crate::config::{CConfig, HOST_READS};
 use crate::error::Refusal;
 use crate::own;
-use crate::session::{CConfig, HOST_READS, SESSIONS, answer, start};
+use crate::session::{SESSIONS, answer, start};
 
 /// Packets of each CPU's samples where the word asks for samples, and the kernel has not said how
 /// many packets it wants of anything.

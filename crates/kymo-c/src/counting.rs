@@ -22,8 +22,9 @@ use kymo::platform::{Interrupts, Platform};
 use kymo::{Mode, Refused, Tracer};
 use kymo_c_record::port::{self, Port, PortInterrupts, kymo_memory_cpus, kymo_port_frequency};
 
+use crate::config::CConfig;
 use crate::error::Refusal;
-use crate::session::{CConfig, SESSIONS};
+use crate::session::SESSIONS;
 use crate::vocabulary::{self, CPU_SIZE, Event};
 
 /// `struct kymo_counted`: an event that a counter is to count.

@@ -27,9 +27,11 @@
 pub use kymo_c_record::{port, record};
 
 pub mod boot;
+pub mod config;
 pub mod counters;
 pub mod counting;
 pub mod error;
+pub mod events;
 pub mod fields;
 pub mod history;
 pub mod own;

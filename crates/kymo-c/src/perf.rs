@@ -7,11 +7,10 @@ use kymo::perf::{self, Channels, Failed, Options, Output, Target};
 use kymo::platform::Platform;
 use kymo::{Diagnostics, Mode, State, flags};
 
+use crate::config::CConfig;
 use crate::error::Refusal;
 use crate::port::{Port, kymo_port_frequency};
-use crate::session::{
-    self, CConfig, SESSIONS, kymo_channel_name, kymo_read, kymo_start, kymo_stop,
-};
+use crate::session::{self, SESSIONS, kymo_channel_name, kymo_read, kymo_start, kymo_stop};
 
 /// `struct kymo_perf`: what the commands ask of the kernel.
 #[derive(Debug)]

@@ -5,7 +5,8 @@
 use kymo::ChannelKind;
 use kymo::event::{Declared, Shape};
 
-use crate::session::{CConfig, kymo_start};
+use crate::config::CConfig;
+use crate::session::kymo_start;
 
 /// An event of the vocabulary.
 #[derive(Debug)]

@@ -761,7 +761,8 @@ const TABLE_HEAD: &str = r#"//! The vocabulary as texts and numbers, so that the
 use kymo::ChannelKind;
 use kymo::event::{Declared, Shape};
 
-use crate::session::{CConfig, kymo_start};
+use crate::config::CConfig;
+use crate::session::kymo_start;
 
 /// An event of the vocabulary.
 #[derive(Debug)]

@@ -9,6 +9,9 @@
  * end, and which of them switch_stacks takes as the code and as the address to return to. */
 #include "processor.h"
 
+/* The processor's counters; NULL where nobody counts. */
+const struct kymo_counting *machine_counters(void);
+
 /* The clock has a frequency from then on. */
 void machine_start(void);
 void print_char(char c);

@@ -1,6 +1,6 @@
 /* A kernel in C for one processor: threads that the timer switches. It records switches, interrupts
- * and samples, and prints at its end what it counted itself. Each processor has a folder, with what
- * machine.h declares. */
+ * and samples, counts what the processor can count, and prints at its end what it counted itself.
+ * Each processor has a folder, with what machine.h declares. */
 #include "machine.h"
 
 #define THREADS 3u
@@ -97,6 +97,7 @@ static void switch_to(uint32_t next, enum kymo_thread_state state,
     const uint32_t before = running;
     running = next;
     switches++;
+    kymo_happened(KYMO_SOFTWARE_CONTEXT_SWITCHES, true);
     kymo_sched_switch_masked(before, next, state, reason, 0);
     switch_stacks(&threads[before].sp, threads[next].sp);
 }
@@ -128,6 +129,7 @@ static void look(const struct frame *frame) {
 
 void timer_interrupt(const struct frame *frame) {
     interrupts++;
+    kymo_counting_tick();
     kymo_irq_handler_entry_masked(TIMER);
     if (!HAS_NMI)
         look(frame);
@@ -194,15 +196,19 @@ _Noreturn void main(void) {
     thread_create(3, "light too", is_light);
     static struct kymo_config config = {
         .flags = KYMO_HOST_READS, .samples_packets = 16, .dump_state = dump_state,
-        .sampler = &sampler,
+        .sampler = &sampler, .counting_groups = "cycles+instructions+context-switches",
         .sample_driver = HAS_NMI ? KYMO_SAMPLING_DRIVER_NMI : KYMO_SAMPLING_DRIVER_TIMER};
     config.sample_period = kymo_port_frequency() / 500u;
     config.seed = kymo_port_clock();
+    config.counting = machine_counters();
     KYMO_OWN(config, my_events);
     if (kymo_start(KYMO_TRACE, &config) < 0 || kymo_start(KYMO_SAMPLE, &config) < 0) {
         print("kernel: recording does not start\n");
         power_off();
     }
+    const bool counts = config.counting != NULL && kymo_start(KYMO_COUNT, &config) >= 0;
+    if (config.counting != NULL && !counts)
+        print("kernel: this machine does not count\n");
     timer_start(TICKS_A_SECOND);
     nmi_start(NMIS_A_SECOND);
     uint32_t left = THREADS;
@@ -214,6 +220,8 @@ _Noreturn void main(void) {
     }
     record_under_nmis();
     nmi_start(0);
+    if (counts)
+        kymo_stop(KYMO_COUNT);
     kymo_stop(KYMO_SAMPLE);
     kymo_stop(KYMO_TRACE);
     print_number(switches, " switches, ");

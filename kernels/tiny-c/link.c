@@ -7,6 +7,12 @@ KYMO_EVENTS(MY_EVENTS)
 KYMO_EVENT_TABLE(my_events, MY_EVENTS)
 KYMO_RTT(rtt, 8192)
 KYMO_MEMORY(4, KYMO_REGION_SIZE(4, 16, 1024))
+#if defined(__riscv) && __riscv_xlen == 64
+KYMO_COUNTING_READY(counting, 4)
+#else
+static const struct kymo_pmu pmu;
+KYMO_COUNTING(counting, 4, &pmu)
+#endif
 
 uint64_t kymo_port_clock(void) { return 0; }
 uint64_t kymo_port_frequency(void) { return 1000000; }
@@ -30,6 +36,9 @@ void start(void) {
     static struct kymo_sender sender = {.rtt = &rtt, .buffer = buffer, .buffer_size = sizeof buffer};
     char name[16];
     KYMO_OWN(config, my_events);
+    config.counting = &counting;
+    kymo_counting_tick();
+    kymo_happened(KYMO_SOFTWARE_CONTEXT_SWITCHES, true);
     kymo_start(KYMO_TRACE, &config);
     kymo_start_as("kymo=rolling", &config, NULL);
     kymo_sched_switch(1, 2, KYMO_THREAD_STATE_RUNNABLE, KYMO_SWITCH_REASON_EXPIRED, 0);

@@ -347,6 +347,14 @@ pub(crate) fn threads_aarch64() -> Result<PathBuf> {
     )
 }
 
+/// Builds kernels/threads-c for RV64 in S-mode.
+pub(crate) fn threads_riscv64() -> Result<PathBuf> {
+    let mut gcc = Command::new("riscv64-unknown-elf-gcc");
+    gcc.args(["-march=rv64imac_zicsr", "-mabi=lp64", "-mcmodel=medany"]);
+    gcc.arg("-Wl,--no-warn-rwx-segments");
+    threads("riscv64", RISCV64, Form::ONE_CPU, gcc)
+}
+
 /// Builds kernels/threads-c for a Cortex-M4 with clang.
 pub(crate) fn threads_cortex_m4() -> Result<PathBuf> {
     let clang = clang(

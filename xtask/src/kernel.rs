@@ -162,6 +162,7 @@ const IN_C: &[Image<Link>] = &[
     ("KYMO_THREADS_C_I386", clib::threads_i386),
     ("KYMO_THREADS_C_X86_64", clib::threads_x86_64),
     ("KYMO_THREADS_C_AARCH64", clib::threads_aarch64),
+    ("KYMO_THREADS_C_RISCV64", clib::threads_riscv64),
     ("KYMO_THREADS_C_CORTEX_M4", clib::threads_cortex_m4),
     ("KYMO_THREADS_C_CORTEX_M0", clib::threads_cortex_m0),
     ("KYMO_PORT_FREERTOS", port_kernels::freertos),

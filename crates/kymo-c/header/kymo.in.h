@@ -16,8 +16,9 @@
  *
  * Stack that the calls take, on RV32: 2,432 bytes for kymo_start, 2,048 for kymo_read, 1,664 for
  * kymo_stop, 640 for kymo_finish, 1,664 for kymo_send, 4,096 for kymo_dump and those like it; 64 for
- * an event, 160 for a name. KYMO_COUNT takes 3,136 bytes of kymo_start, 2,448 of kymo_stop, and 2,720
- * of kymo_counting_tick. 64-bit processors take more. What functions of the kernel's take comes on top.
+ * an event, 160 for a name. KYMO_COUNT takes 3,136 bytes of kymo_start, 2,448 of kymo_stop, and
+ * 2,720 of kymo_counting_tick. 64-bit processors take more. What functions of the kernel's take
+ * comes on top.
  *
  * Needs C99 (with C11 or C++11 more is checked when the code is compiled), and no C library. */
 #ifndef KYMO_H
@@ -251,8 +252,8 @@ struct kymo_config {
     const struct kymo_counters *counters; /* what KYMO_COUNTER_TABLE has defined, or NULL */
     uint64_t counters_period; /* ticks from one record of a CPU's counters to the next, by kymo_tick;
                                * 0: they are recorded only when the mode stops */
-    /* For KYMO_COUNT: what KYMO_COUNTING has defined, or NULL; give it to the session's first mode,
-     * too. */
+    /* For KYMO_COUNT: what KYMO_COUNTING or KYMO_COUNTING_READY has defined, or NULL; give it to the
+     * session's first mode, too. */
     const struct kymo_counting *counting;
     /* What each CPU counts, such as "cycles+instructions" or "cycles++branches:u+branch-misses:u": two
      * groups, which take turns if they do not fit together. NULL: cycles and instructions. */
@@ -260,8 +261,8 @@ struct kymo_config {
     uint64_t counting_ns; /* nanoseconds from one record of the groups to the next; 0: 100 ms */
     /* Has every CPU call kymo_counting_tick, this one too, and returns when they have: that of the
      * session's first mode. The library never calls it while it calls `synchronize`, and meanwhile
-     * kymo_start, kymo_stop and kymo_finish are refused on all CPUs (-KYMO_EBUSY). NULL: the other CPUs begin and end at their next tick, and their counts since their last
-     * record are lost. */
+     * kymo_start, kymo_stop and kymo_finish are refused on all CPUs (-KYMO_EBUSY). NULL: the other
+     * CPUs begin and end at their next tick, and their counts since their last record are lost. */
     void (*counting_notice)(void);
 };
 
@@ -428,13 +429,27 @@ struct kymo_counting {
     const uint8_t *library;
 };
 
+/* KYMO_COUNTING_READY(name, cpus) stands in place of KYMO_COUNTING, and needs no struct kymo_pmu: the
+ * library has the driver. Libraries for AArch64 have that of PMUv3; the kernel runs at EL1. Libraries
+ * for RV64 have that of SBI's extension PMU; the kernel runs in S-mode. With other libraries it does
+ * not link; a kernel at EL2 or in M-mode would link, and must not use it.
+ *
+ * From a start of KYMO_COUNT on, a CPU's counters are the library's, cycle, instret and PMCCNTR too:
+ * each CPU sets them up once, in kymo_start or at its next tick, which takes long then (on RV64
+ * hundreds of calls of the firmware). Their overflow interrupts stay off. A CPU without counters is
+ * refused where it starts the mode, and counts nothing elsewhere. */
 #ifdef KYMO_OFF
 #define KYMO_COUNTING(name, cpus, pmu) static const struct kymo_counting name = {(pmu), 0, (cpus), 0};
+#define KYMO_COUNTING_READY(name, cpus) KYMO_COUNTING(name, cpus, 0)
 #else
-extern const uint8_t kymo_counting_library[];
+extern const uint8_t kymo_counting_library[], kymo_counting_ready_library[];
 #define KYMO_COUNTING(name, cpus, pmu)                                            \
+    KYMO_COUNTING_BY(name, cpus, pmu, kymo_counting_library)
+#define KYMO_COUNTING_READY(name, cpus)                                           \
+    KYMO_COUNTING_BY(name, cpus, 0, kymo_counting_ready_library)
+#define KYMO_COUNTING_BY(name, cpus, pmu, library)                                \
     static KYMO_ALIGNED(16) uint8_t name##_places[(size_t)(cpus) * @CPU_SIZE@u];         \
-    static const struct kymo_counting name = {(pmu), name##_places, (cpus), kymo_counting_library};
+    static const struct kymo_counting name = {(pmu), name##_places, (cpus), (library)};
 #endif
 
 /* ---- Samples ---- */

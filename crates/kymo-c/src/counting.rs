@@ -1,5 +1,5 @@
 //! The mode `count`: what `KYMO_COUNTING` defines, a [`CCounting`], and the driver of the kernel's
-//! PMU, a [`CPmu`].
+//! PMU, a [`CPmu`], or that of the processor's architecture, which the module `ready` has.
 //!
 //! A kernel that does not count is not linked with what this needs: the session reaches it by the
 //! [`Library`] that the macro puts into the table.
@@ -103,9 +103,33 @@ impl CPmu {
     }
 }
 
+/// A driver for what a table says.
+pub(crate) trait Driven: Pmu + Sized + 'static {
+    /// A CPU that counts nothing. It is copied: it is larger than a kernel's stack should hold.
+    const NOTHING: &'static Cpu<Self, MAX_GROUPS>;
+
+    /// Whether the table has what the driver needs.
+    fn is_whole(table: &CCounting) -> bool;
+
+    /// The driver of the CPU that this runs on.
+    fn of_this_cpu(table: &CCounting) -> Self;
+}
+
 /// The kernel's driver.
 #[derive(Clone, Copy, Debug)]
-struct Driver(&'static CPmu);
+pub(crate) struct Driver(&'static CPmu);
+
+impl Driven for Driver {
+    const NOTHING: &'static Cpu<Self, MAX_GROUPS> = &Cpu::new(Driver(&NO_PMU));
+
+    fn is_whole(table: &CCounting) -> bool {
+        table.pmu.is_aligned() && table.driver().is_some_and(CPmu::is_whole)
+    }
+
+    fn of_this_cpu(table: &CCounting) -> Driver {
+        Driver(table.driver().unwrap_or(&NO_PMU))
+    }
+}
 
 impl Pmu for Driver {
     const SLOTS: usize = MAX_COUNTERS;
@@ -169,27 +193,31 @@ impl Pmu for Driver {
 /// What a CPU counts, in memory that is zero at first.
 #[derive(Debug)]
 #[repr(C)]
-struct OfCpu {
+struct OfCpu<P: Driven> {
+    head: Head,
+    counts: UnsafeCell<MaybeUninit<Cpu<P, MAX_GROUPS>>>,
+}
+
+/// What is in front of the counts, the same with every driver.
+#[derive(Debug)]
+#[repr(C)]
+struct Head {
     is_ready: AtomicBool,
     /// Whether somebody has the counts: a driver may trap, and its trap's handler tick.
     is_taken: AtomicBool,
     /// How often software events have happened that the counts do not know of yet: of each, in the
     /// kernel and in programs.
     happened: [[AtomicU32; 2]; Software::ALL.len()],
-    counts: UnsafeCell<MaybeUninit<Cpu<Driver, MAX_GROUPS>>>,
 }
-
-/// A CPU that counts nothing. It is copied: it is larger than a kernel's stack should hold.
-static NOTHING: Cpu<Driver, MAX_GROUPS> = Cpu::new(Driver(&NO_PMU));
 
 /// What the kernel counts with, once a session was to be started with it; null before.
 static TABLE: AtomicPtr<CCounting> = AtomicPtr::new(core::ptr::null_mut());
 
+/// Whether a session has been about to count: before, no tick touches the counters.
+static IS_WANTED: AtomicBool = AtomicBool::new(false);
+
 /// What the session counts.
 static COUNTING: Counting = Counting::new();
-
-// The macro aligns to 16 bytes.
-const _: () = assert!(size_of::<OfCpu>() <= CPU_SIZE && align_of::<OfCpu>() <= 16);
 
 /// `struct kymo_counting`: what `KYMO_COUNTING` defines.
 #[derive(Debug)]
@@ -214,45 +242,58 @@ pub struct Library {
     /// Makes a table ready to be counted with.
     pub(crate) prepare: fn(&'static CCounting) -> Result<(), Refusal>,
     /// Sets what is counted from the next start on, if this CPU can count it.
-    pub(crate) set: fn(Option<&str>, &CConfig) -> Result<(), Refusal>,
+    pub(crate) set: fn(&CCounting, Option<&str>, &CConfig) -> Result<(), Refusal>,
     pub(crate) counting: &'static Counting,
-    /// [`Counting::turn`], where [`set`](Self::set) has found that nothing will be refused. Announces
-    /// an end.
+    /// [`Counting::turn`], where [`set`](Self::set) has found that nothing will be refused.
+    /// Announces an end.
     pub(crate) turn: fn(Turn),
     /// Has all CPUs find what is counted, or that nothing is.
     pub(crate) announce: fn(),
+    /// See [`kymo_counting_tick`].
+    tick: fn(&CCounting),
 }
 
-/// The library's part of every table.
-#[unsafe(no_mangle)]
-pub static kymo_counting_library: Library = Library {
-    events: vocabulary::GROUP_EVENTS,
-    prepare: CCounting::prepare,
-    set,
-    counting: &COUNTING,
-    turn: |turn| {
-        let _ = COUNTING.turn::<Port>(turn);
-        if turn == Turn::Ends {
-            announce();
+impl Library {
+    /// What counts with a driver.
+    pub(crate) const fn of<P: Driven>() -> Library {
+        // The macro aligns to 16 bytes.
+        const { assert!(size_of::<OfCpu<P>>() <= CPU_SIZE && align_of::<OfCpu<P>>() <= 16) };
+        Library {
+            events: vocabulary::GROUP_EVENTS,
+            prepare: CCounting::prepare::<P>,
+            set: set::<P>,
+            counting: &COUNTING,
+            turn: |turn| {
+                let _ = COUNTING.turn::<Port>(turn);
+                if turn == Turn::Ends {
+                    announce();
+                }
+            },
+            announce,
+            tick: tick::<P>,
         }
-    },
-    announce,
-};
+    }
+}
+
+/// The library's part of tables with a driver of the kernel's.
+#[unsafe(no_mangle)]
+pub static kymo_counting_library: Library = Library::of::<Driver>();
 
 impl CCounting {
     pub(crate) fn library(&self) -> Option<&'static Library> {
         self.library
     }
 
-    /// Looks whether the table can be used, and makes what is zero at first.
-    fn prepare(&'static self) -> Result<(), Refusal> {
-        if !self.pmu.is_aligned() {
-            return Err(Refusal::Fault);
-        }
+    /// The kernel's driver, for a pointer that is aligned.
+    fn driver(&self) -> Option<&'static CPmu> {
         // SAFETY: null, or a driver that lives for ever, as C's type checker has seen.
-        let pmu = unsafe { self.pmu.as_ref() };
-        let has_room = !self.places.is_null() && self.places.cast::<OfCpu>().is_aligned();
-        if !pmu.is_some_and(CPmu::is_whole) || !has_room {
+        unsafe { self.pmu.as_ref() }
+    }
+
+    /// Looks whether the table can be used, and makes it the one that is.
+    fn prepare<P: Driven>(&'static self) -> Result<(), Refusal> {
+        let has_room = !self.places.is_null() && self.places.cast::<OfCpu<P>>().is_aligned();
+        if !P::is_whole(self) || !has_room {
             return Err(Refusal::Fault);
         }
         // CPUs may still count with the first one.
@@ -265,20 +306,33 @@ impl CCounting {
         Ok(())
     }
 
-    /// The place of this CPU; `None` for one that the table has no room for.
-    fn place(&self) -> Option<&'static OfCpu> {
+    /// The place of this CPU; null for one that the table has no room for.
+    fn place(&self) -> *const u8 {
         let cpu = port::cpu();
         if cpu >= self.cpus as usize {
-            return None;
+            return core::ptr::null();
         }
-        let place: *const OfCpu = self.places.wrapping_add(cpu * CPU_SIZE).cast();
-        // SAFETY: `prepare` has found that it is aligned. The macro has made it, of zeros, for so
+        self.places.wrapping_add(cpu * CPU_SIZE)
+    }
+
+    /// What is in front of this CPU's counts.
+    fn head(&self) -> Option<&'static Head> {
+        // SAFETY: null, or aligned, as `prepare` has found. The macro has made it, of zeros, for so
         // many CPUs.
-        Some(unsafe { &*place })
+        unsafe { self.place().cast::<Head>().as_ref() }
+    }
+
+    /// This CPU's counts, with what is in front of them.
+    ///
+    /// # Safety
+    /// The library of this table is that of the driver `P`.
+    unsafe fn of_cpu<P: Driven>(&self) -> Option<&'static OfCpu<P>> {
+        // SAFETY: as in `head`. Only functions of that library make counts, and they are `P`'s.
+        unsafe { self.place().cast::<OfCpu<P>>().as_ref() }
     }
 }
 
-impl OfCpu {
+impl<P: Driven> OfCpu<P> {
     /// Calls `work` with what this CPU counts, and tells it what has happened; unless somebody has
     /// it already, whom this call has interrupted.
     ///
@@ -287,26 +341,24 @@ impl OfCpu {
     unsafe fn with<R>(
         &self,
         table: &CCounting,
-        work: impl FnOnce(&mut Cpu<Driver, MAX_GROUPS>) -> R,
+        work: impl FnOnce(&mut Cpu<P, MAX_GROUPS>) -> R,
     ) -> Option<R> {
-        if self.is_taken.load(Relaxed) {
+        let head = &self.head;
+        if head.is_taken.load(Relaxed) {
             return None;
         }
-        self.is_taken.store(true, Relaxed);
+        head.is_taken.store(true, Relaxed);
         // What interrupts on this CPU sees that before anything else of what follows.
         compiler_fence(SeqCst);
-        let counts: *mut Cpu<Driver, MAX_GROUPS> = self.counts.get().cast();
-        if !self.is_ready.load(Relaxed) {
-            // SAFETY: there is room. `prepare` has found a driver.
-            unsafe {
-                counts.copy_from_nonoverlapping(&raw const NOTHING, 1);
-                *(*counts).pmu_mut() = Driver(&*table.pmu);
-            }
-            self.is_ready.store(true, Relaxed);
+        let counts: *mut Cpu<P, MAX_GROUPS> = self.counts.get().cast();
+        if !head.is_ready.load(Relaxed) {
+            // SAFETY: nobody else has it. A driver works on its own CPU, with interrupts masked.
+            unsafe { self.make(table) };
+            head.is_ready.store(true, Relaxed);
         }
         // SAFETY: it is there, and nobody else has it.
         let counts = unsafe { &mut *counts };
-        for (event, places) in Software::ALL.iter().zip(&self.happened) {
+        for (event, places) in Software::ALL.iter().zip(&head.happened) {
             for (in_kernel, place) in [true, false].into_iter().zip(places) {
                 let times = place.load(Relaxed);
                 place.store(0, Relaxed);
@@ -315,8 +367,24 @@ impl OfCpu {
         }
         let result = work(counts);
         compiler_fence(Release);
-        self.is_taken.store(false, Relaxed);
+        head.is_taken.store(false, Relaxed);
         Some(result)
+    }
+
+    /// Makes the counts, of zeros before.
+    ///
+    /// # Safety
+    /// Nobody else has them. It is this CPU's, and interrupts are masked.
+    // A driver may be large: every tick's stack would have room for one.
+    #[cold]
+    #[inline(never)]
+    unsafe fn make(&self, table: &CCounting) {
+        let counts: *mut Cpu<P, MAX_GROUPS> = self.counts.get().cast();
+        // SAFETY: there is room, and the copy is the only one that is used.
+        unsafe {
+            counts.copy_from_nonoverlapping(P::NOTHING, 1);
+            *(*counts).pmu_mut() = P::of_this_cpu(table);
+        }
     }
 }
 
@@ -343,8 +411,13 @@ fn now() -> Option<u64> {
     Some(whole.wrapping_add(rest.wrapping_mul(SECOND) / frequency))
 }
 
-/// Sets what is counted: `groups`, or what the configuration says.
-fn set(groups: Option<&str>, config: &CConfig) -> Result<(), Refusal> {
+/// Sets what is counted: `groups`, or what the configuration says. The table is the one that was
+/// made ready, and its library that of the driver `P`.
+fn set<P: Driven>(
+    table: &CCounting,
+    groups: Option<&str>,
+    config: &CConfig,
+) -> Result<(), Refusal> {
     let named = match config.counting_groups.is_null() {
         true => None,
         // SAFETY: a text that ends with a NUL, as C's type checker has seen.
@@ -357,27 +430,28 @@ fn set(groups: Option<&str>, config: &CConfig) -> Result<(), Refusal> {
         ..Options::default()
     };
     let groups = options.groups().map_err(|_| Refusal::Invalid)?;
-    groups.clone().try_for_each(|group| check(&group))?;
+    groups
+        .clone()
+        .try_for_each(|group| check::<P>(table, &group))?;
+    IS_WANTED.store(true, Relaxed);
     let set = SESSIONS.set_counting(Mode::Count as u32, groups, options.count_ns());
     set.map_err(Refusal::from)
 }
 
 /// Looks whether this CPU can count a group.
 #[inline(never)]
-fn check(group: &GroupSpec) -> Result<(), Refused> {
+fn check<P: Driven>(table: &CCounting, group: &GroupSpec) -> Result<(), Refused> {
     // No function of the header tells that one was passed.
     let is_tracepoint = |event: &EventSpec| matches!(event.kind, EventKind::Tracepoint(_));
     if group.events().iter().any(is_tracepoint) {
         return Err(Refused::Invalid);
     }
     let saved = PortInterrupts::mask();
+    // SAFETY: `set` is called by the table's library.
+    let place = unsafe { table.of_cpu::<P>() }.ok_or(Refused::Invalid);
     // SAFETY: it is this CPU's, and interrupts are masked.
-    let check = |table, place: &OfCpu| unsafe { place.with(table, |cpu| cpu.check(group)) };
-    let table = table().ok_or(Refused::NotBuilt);
-    let checked = table.and_then(|table| {
-        let place = table.place().ok_or(Refused::Invalid)?;
-        check(table, place).ok_or(Refused::Busy)
-    });
+    let check = |place: &OfCpu<P>| unsafe { place.with(table, |cpu| cpu.check(group)) };
+    let checked = place.and_then(|place| check(place).ok_or(Refused::Busy));
     PortInterrupts::restore(saved);
     checked?.map_err(Refused::Count)
 }
@@ -395,11 +469,23 @@ fn announce() {
 /// every CPU, with interrupts masked.
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_counting_tick() {
-    let Some(table) = table() else { return };
-    let Some(place) = table.place() else { return };
-    // Times that are too large would stay: they never go back.
-    let Some(now) = now() else { return };
-    let count = |cpu: &mut Cpu<Driver, MAX_GROUPS>| {
+    if IS_WANTED.load(Relaxed)
+        && let Some(table) = table()
+        && let Some(library) = table.library()
+    {
+        (library.tick)(table);
+    }
+}
+
+fn tick<P: Driven>(table: &CCounting) {
+    // SAFETY: the table's library is that of `P`, which called this.
+    let Some(place) = (unsafe { table.of_cpu::<P>() }) else {
+        return;
+    };
+    let count = |cpu: &mut Cpu<P, MAX_GROUPS>| {
+        // Asked when the driver is there, which takes long at first. Times that are too large would
+        // stay: they never go back.
+        let Some(now) = now() else { return };
         let mut nobody = Groups::<0>::NONE;
         cpu.tick(&mut nobody, now);
         Tracer::<Port>::count(&COUNTING, cpu, &mut nobody, now);
@@ -412,8 +498,8 @@ pub extern "C" fn kymo_counting_tick() {
 /// Interrupts are masked.
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_happened(event: u32, in_kernel: bool) {
-    let place = table().and_then(CCounting::place);
-    let events = place.and_then(|place| place.happened.get(event as usize));
+    let head = table().and_then(CCounting::head);
+    let events = head.and_then(|head| head.happened.get(event as usize));
     if let Some(times) = events.and_then(|times| times.get(usize::from(!in_kernel))) {
         times.store(times.load(Relaxed).wrapping_add(1), Relaxed);
     }

@@ -36,6 +36,8 @@ pub mod fields;
 pub mod history;
 pub mod own;
 pub mod perf;
+#[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
+pub mod ready;
 pub mod sample;
 pub mod session;
 pub mod transport;

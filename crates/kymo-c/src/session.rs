@@ -230,7 +230,7 @@ pub(crate) unsafe fn start(
     {
         (library.prepare)(table)?;
         if mode == Mode::Count as u32 {
-            (library.set)(groups, config)?;
+            (library.set)(table, groups, config)?;
         }
     }
     let ask = |packets| {

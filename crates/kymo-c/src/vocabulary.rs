@@ -50,7 +50,7 @@ impl Event {
 pub const PLACES: [usize; 3] = [96, 516, 1284];
 
 /// Bytes of memory for each CPU that counts, which the header's macro makes.
-pub const CPU_SIZE: usize = 9216;
+pub const CPU_SIZE: usize = 10240;
 
 /// The events.
 pub static VOCABULARY: &[Event] = &[
@@ -1141,11 +1141,11 @@ pub static GROUP_EVENTS: &[Event] = &[
 /// As there.
 #[cfg_attr(
     not(feature = "nmi"),
-    unsafe(export_name = "kymo_start_for_header_08687185")
+    unsafe(export_name = "kymo_start_for_header_09c5513a")
 )]
 #[cfg_attr(
     feature = "nmi",
-    unsafe(export_name = "kymo_start_for_header_08687185_nmi")
+    unsafe(export_name = "kymo_start_for_header_09c5513a_nmi")
 )]
 pub unsafe extern "C" fn start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.

@@ -727,6 +727,26 @@ fn counters_do_not_link_without_their_memory() {
     assert!(!linked && text.contains("kymo_counted_memory"), "{text}");
 }
 
+/// There is no ready driver for this processor, and a kernel that asks for one finds that out when
+/// it is linked.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_ready_driver_links_only_where_there_is_one() {
+    let folder = scratch("ready");
+    let file = folder.join("ready.c");
+    let source = "#include \"one_cpu.h\"\nKYMO_MEMORY(1, 65536)\nKYMO_COUNTING_READY(ready, 1)\n\
+                  int main(void) {\nstatic struct kymo_config config = {.counting = &ready};\n\
+                  return kymo_start(KYMO_COUNT, &config); }\n";
+    fs::write(&file, source).unwrap();
+    let mut link = compiler(&C, &["-Wno-missing-field-initializers"]);
+    link.arg(&file).args(["-x", "none"]).arg(library());
+    link.args(["-lpthread", "-ldl", "-lm", "-o"]);
+    let output = link.arg(folder.join("ready")).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    let is_named = text.contains("kymo_counting_ready_library");
+    assert!(!output.status.success() && is_named, "{text}");
+}
+
 /// The names that an object refers to.
 fn symbols(object: &Path) -> String {
     String::from_utf8(run(Command::new("nm").arg(object)).stdout).unwrap()

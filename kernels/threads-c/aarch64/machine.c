@@ -8,6 +8,9 @@ static volatile uint32_t *interface(uintptr_t at) {
     return (volatile uint32_t *)(0x08010000u + at);
 }
 
+KYMO_COUNTING_READY(counting, 1)
+const struct kymo_counting *machine_counters(void) { return &counting; }
+
 uint64_t kymo_port_clock(void) {
     uint64_t now;
     __asm__ volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(now));

@@ -40,7 +40,7 @@ const AARCH64: [&str; 5] = [
     "-cpu",
     "cortex-a72",
 ];
-
+const RISCV64: [&str; 3] = ["qemu-system-riscv64", "-M", "virt"];
 const CORTEX_M: [&str; 4] = ["qemu-system-arm", "-M", "mps2-an386", "-semihosting"];
 
 /// Records the kernel, and compares what it has counted with the trace. Returns the trace, and what
@@ -79,10 +79,48 @@ fn compared(image: &str, machine: &[&str]) -> (PathBuf, String) {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn every_processor_records_and_samples() {
     compared("KYMO_THREADS_C_I386", &I386);
-    compared("KYMO_THREADS_C_AARCH64", &AARCH64);
+    for (image, machine) in [
+        ("KYMO_THREADS_C_AARCH64", &AARCH64[..]),
+        ("KYMO_THREADS_C_RISCV64", &RISCV64),
+    ] {
+        let (trace, _) = compared(image, machine);
+        counts_are_those_of_the_clock(&trace);
+    }
     compared("KYMO_THREADS_C_CORTEX_M4", &CORTEX_M);
     // A Cortex-M4 executes it as well.
     compared("KYMO_THREADS_C_CORTEX_M0", &CORTEX_M);
+}
+
+/// V-14 in C, by the library's drivers: with the deterministic clock, a nanosecond is an
+/// instruction and a cycle.
+fn counts_are_those_of_the_clock(trace: &Path) {
+    let (mut switches, mut last) = (0, None);
+    for item in Trace::open(trace).unwrap().events() {
+        let Item::Event(event) = item.unwrap() else {
+            continue;
+        };
+        match event.name() {
+            "sched_switch" if last.is_some() => switches += 1,
+            "group_count" => {
+                let number = |name| event.fields.get(name).unwrap().as_u64().unwrap();
+                let Some(Value::Array(counts)) = event.fields.get("counts") else {
+                    panic!("{:?}", event.fields);
+                };
+                let counts: Vec<u64> = counts.iter().map(|count| count.as_u64().unwrap()).collect();
+                assert_eq!(counts[2], switches);
+                last = Some((counts[0], counts[1], number("time_running")));
+            }
+            _ => {}
+        }
+    }
+    let (cycles, instructions, running) = last.unwrap();
+    assert!(running > 100_000_000, "{running} ns");
+    for count in [cycles, instructions] {
+        assert!(
+            count.abs_diff(running) < running / 100,
+            "{count} in {running} ns"
+        );
+    }
 }
 
 /// V-06 in C: NMIs record, wherever they come, and what they interrupt loses nothing.

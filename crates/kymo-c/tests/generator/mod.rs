@@ -18,7 +18,7 @@ use kymo::vocabulary::{ALL, ClockStep, NAME_BYTES, TYPES};
 mod error;
 
 /// Bytes of memory of each CPU that counts: the library asserts that they are enough.
-const CPU_SIZE: usize = 9216;
+const CPU_SIZE: usize = 10240;
 
 const TEMPLATE: &str = include_str!("../../header/kymo.in.h");
 

@@ -6,18 +6,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use kymo_capture::locate;
+use kymo_ctf::{Item, Trace};
 use kymo_e2e::demo::{ARCHES, Arch, LEDGER, ledger, sum};
 use kymo_e2e::{babeltrace, kymo, patience, recording, run, scratch, wait_until};
 use serde_json::Value;
 
-/// Records the kernel; returns what it printed of its counters at its end, by name. (It compares
-/// them with its run queues by itself, and panics where they differ.)
-fn record(arch: &Arch, out: &Path, append: &str) -> BTreeMap<String, String> {
-    let mut command = recording(&arch.kernel(), out);
-    let output = run(
-        command.args(["--timeout", patience(), "--cpus", "4", "--append", append]),
-        0,
-    );
+/// Records the kernel on this many harts; returns what it printed of its counters at its end, by
+/// name. (It compares them with its run queues by itself, and panics where they differ.)
+fn record(arch: &Arch, out: &Path, harts: usize, append: &str) -> BTreeMap<String, String> {
+    let (mut command, harts) = (recording(&arch.kernel(), out), harts.to_string());
+    command.args(["--timeout", patience(), "--cpus", &harts]);
+    let output = run(command.args(["--append", append]), 0);
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();
     let lines = text
@@ -40,7 +39,7 @@ fn report(trace: &Path) -> Value {
 fn the_last_snapshot_is_what_memory_has() {
     for arch in &ARCHES {
         let out = scratch(&format!("counters-{}", arch.name)).join("trace");
-        let memory = record(arch, &out, "workload=all rounds=60 counters_us=2000");
+        let memory = record(arch, &out, HARTS, "workload=all rounds=60 counters_us=2000");
         let report = report(&out);
         let counters = report["own_counters"].as_array().unwrap();
         assert_eq!(counters.len(), 8, "{counters:#?}");
@@ -93,6 +92,43 @@ fn the_last_snapshot_is_what_memory_has() {
     }
 }
 
+/// V-13: a thread that is suspended while it is in a run queue is taken out of it, and counted.
+///
+/// One hart runs the thread that suspends, so the other is in the queue each time.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn a_thread_that_is_suspended_leaves_its_queue() {
+    let arch = &ARCHES[0];
+    let out = scratch("counters-suspended").join("trace");
+    let memory = record(arch, &out, 1, "workload=switch rounds=60");
+    let (mut length, mut put_in, mut taken_out) = (0, 0, 0);
+    // Whether the last event suspended a thread, and how many of these left the queue with it.
+    let (mut suspended, mut left) = (false, 0);
+    for item in Trace::open(&out).unwrap().events() {
+        let Item::Event(event) = item.unwrap() else {
+            panic!("something was lost")
+        };
+        if event.name() == "sched_run_queue" {
+            let new = event.fields.get("len").unwrap().as_u64().unwrap();
+            if new > length {
+                put_in += new - length;
+            } else {
+                taken_out += length - new;
+                left += u64::from(suspended);
+            }
+            length = new;
+        }
+        suspended = event.name() == "thread_suspend";
+    }
+    assert!(left >= 3, "{left} threads left their queue suspended");
+    let counted = ["enqueues", "dequeues", "threads"]
+        .map(|what| memory[format!("run_queue_{what}").as_str()].clone());
+    assert_eq!(
+        counted,
+        [put_in, taken_out, length].map(|count| count.to_string())
+    );
+}
+
 /// The count of an event in the table of `kymo dump --count`.
 fn total(table: &str, event: &str) -> i64 {
     let of = |line: &str| {
@@ -111,7 +147,7 @@ fn total(table: &str, event: &str) -> i64 {
 fn counters_have_names_everywhere() {
     let arch = &ARCHES[0];
     let out = scratch("counters-names").join("trace");
-    let memory = record(arch, &out, "workload=ipc rounds=60");
+    let memory = record(arch, &out, HARTS, "workload=ipc rounds=60");
     let text = run(kymo(["report"]).arg(&out), 0).stdout;
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("\nThe kernel's own counters\n"), "{text}");

@@ -62,7 +62,7 @@ impl Outcome {
 pub struct Program {
     /// Its crate.
     pub package: String,
-    /// Its file below the crate's `tests`; without one, the library's own tests.
+    /// Its file below the crate's `tests`; without one, the crate's own tests.
     pub file: Option<String>,
     /// Whether it is built for the model checker.
     pub model: bool,
@@ -229,6 +229,12 @@ impl Sandbox {
         )))
     }
 
+    /// Whether a crate has a library; else its own tests are its command's.
+    fn has_library(&self, package: &str) -> bool {
+        let library = Path::new("crates").join(package).join("src/lib.rs");
+        self.folder.join(library).is_file()
+    }
+
     /// Builds the tests. Returns the program, or the compiler's messages.
     pub fn build(&self, program: &Program) -> Result<std::result::Result<PathBuf, String>> {
         // Built for the model checker, everything is another build.
@@ -242,7 +248,8 @@ impl Sandbox {
         command.args(["-p", &program.package]);
         match &program.file {
             Some(file) => command.args(["--test", file]),
-            None => command.arg("--lib"),
+            None if self.has_library(&program.package) => command.arg("--lib"),
+            None => command.arg("--bins"),
         };
         if program.model {
             command.env("RUSTFLAGS", "--cfg loom");

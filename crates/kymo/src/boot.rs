@@ -221,6 +221,16 @@ impl<'a> Options<'a> {
         Ok(groups.filter_map(Result::ok))
     }
 
+    /// The names of events that are to record who called them.
+    pub fn stacks(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        each(self.stacks)
+    }
+
+    /// The names of events that are to record what their CPU has counted.
+    pub fn counters_on(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        each(self.counters_on)
+    }
+
     /// Nanoseconds until the counts are recorded again: 100 ms where the word does not say.
     pub fn count_ns(&self) -> u64 {
         self.count_ns.unwrap_or(COUNT_NS)
@@ -296,6 +306,21 @@ impl<'a> Options<'a> {
     }
 }
 
+/// The names of a list. (As `split`, with which code that panics is linked.)
+fn each(names: Option<&str>) -> impl Iterator<Item = &str> {
+    let mut rest = names;
+    core::iter::from_fn(move || {
+        let (first, others) = split_first(rest.take()?, b':');
+        rest = others;
+        Some(first)
+    })
+}
+
+/// What is before the first such byte, and what behind it, if there is one.
+fn split_first(names: &str, at: u8) -> (&str, Option<&str>) {
+    split_once(names, at).map_or((names, None), |(first, rest)| (first, Some(rest)))
+}
+
 /// The first group's names, and those of the others: no event has two plus signs in its name.
 fn split_group(names: &str) -> (&str, Option<&str>) {
     let at = names.as_bytes().windows(2).position(|two| two == b"++");
@@ -307,13 +332,11 @@ fn split_group(names: &str) -> (&str, Option<&str>) {
 /// The group of these events; [`Refused::Empty`] if one of the names is of no event.
 fn group_of(names: &str) -> Result<GroupSpec, Refused> {
     let event = |name| EventSpec::from_name(name).ok_or(Refused::Empty);
-    let split =
-        |names| split_once(names, b'+').map_or((names, None), |(name, rest)| (name, Some(rest)));
-    let (leader, mut rest) = split(names);
+    let (leader, mut rest) = split_first(names, b'+');
     let mut group = GroupSpec::new(&[event(leader)?])?;
     while let Some(names) = rest {
         let name;
-        (name, rest) = split(names);
+        (name, rest) = split_first(names, b'+');
         group.push(event(name)?)?;
     }
     Ok(group)

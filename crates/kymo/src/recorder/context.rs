@@ -2,13 +2,11 @@
 
 use super::{Ground, Mode, Open, Refused, Sessions, State};
 use crate::channel::ChannelKind;
-use crate::count::Counting;
 use crate::event::{Declarations, Declared, Event, name_fits};
 use crate::platform::{Call, Platform};
 use crate::ring::layout::MAX_IDS;
-use crate::session::Session;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
-use crate::vocabulary::EventStack;
+use crate::vocabulary::{EventCount, EventStack};
 
 /// What an event records besides itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,15 +25,13 @@ impl Context {
     };
 }
 
-/// What events record besides themselves, and what is counted.
+/// What events record besides themselves.
 #[derive(Debug)]
 pub struct Contexts {
     /// Events that record who called their tracepoints.
     stacks: Ids,
     /// Events that record what their CPU has counted.
     counts: Ids,
-    /// What the mode `count` counts.
-    pub(super) counting: Counting,
 }
 
 impl Contexts {
@@ -45,12 +41,11 @@ impl Contexts {
         Contexts {
             stacks: Ids::new(),
             counts: Ids::new(),
-            counting: Counting::new(),
         }
     }
 
     /// A session begins.
-    pub(super) fn open(&self) {
+    pub fn open(&self) {
         self.stacks.clear();
         self.counts.clear();
     }
@@ -60,6 +55,21 @@ impl Contexts {
         Context {
             stack: self.stacks.has(event),
             counts: self.counts.has(event),
+        }
+    }
+
+    /// A mode ends, and others go on: so does what ends with it. `set` gets each of these events
+    /// that may have a context, and whether it still has one.
+    pub fn end(&self, mode: Mode, events: &impl Declarations, set: &dyn Fn(u32, bool)) {
+        if mode == Mode::Sample {
+            return;
+        }
+        if mode == Mode::Trace {
+            self.stacks.clear();
+        }
+        self.counts.clear();
+        for event in traced(events) {
+            set(event.id, self.of(event.id) != Context::NONE);
         }
     }
 }
@@ -80,6 +90,19 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
     /// [`Refused`]; [`Refused::Invalid`] also where there is no such event, or the session has no
     /// channels of samples.
     pub fn stacks(&self, mode: u32, name: &str, on: bool) -> Result<u32, Refused> {
+        self.stacks_each(mode, |event| name_fits(name, event.name), on)
+    }
+
+    /// [`stacks`](Self::stacks) for all events that `is_meant` says yes to.
+    ///
+    /// # Errors
+    /// The errors of [`stacks`](Self::stacks).
+    pub fn stacks_each(
+        &self,
+        mode: u32,
+        is_meant: impl Fn(&Declared) -> bool,
+        on: bool,
+    ) -> Result<u32, Refused> {
         let mode = self.admit(mode, Call::Switch)?;
         if self.state(mode) != State::Running {
             return Err(Refused::Invalid);
@@ -87,11 +110,10 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         let contexts = self.ground.contexts().ok_or(Refused::NotBuilt)?;
         let mut claim = self.session.claim().ok_or(Refused::Busy)?;
         let open = claim.get().as_ref().ok_or(Refused::Invalid)?;
-        let mut events = open.events.declared();
-        if !open.session.channels().samples || !events.any(|event| event.id == EventStack::ID) {
+        if !open.session.channels().samples || !has(&open.events, EventStack::ID) {
             return Err(Refused::Invalid);
         }
-        set_contexts(open, contexts, &contexts.stacks, name, on)
+        set_contexts(open, contexts, &contexts.stacks, is_meant, on)
     }
 
     /// Has the events whose name is `name` (as for [`switch`](Self::switch)) record what their CPU
@@ -102,6 +124,19 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
     /// [`Refused`]; [`Refused::Invalid`] also where there is no such event, or the mode is not
     /// `count`.
     pub fn counts(&self, mode: u32, name: &str, on: bool) -> Result<u32, Refused> {
+        self.counts_each(mode, |event| name_fits(name, event.name), on)
+    }
+
+    /// [`counts`](Self::counts) for all events that `is_meant` says yes to.
+    ///
+    /// # Errors
+    /// The errors of [`counts`](Self::counts).
+    pub fn counts_each(
+        &self,
+        mode: u32,
+        is_meant: impl Fn(&Declared) -> bool,
+        on: bool,
+    ) -> Result<u32, Refused> {
         let mode = self.admit(mode, Call::Switch)?;
         if mode != Mode::Count || self.state(mode) != State::Running {
             return Err(Refused::Invalid);
@@ -109,34 +144,28 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         let contexts = self.ground.contexts().ok_or(Refused::NotBuilt)?;
         let mut claim = self.session.claim().ok_or(Refused::Busy)?;
         let open = claim.get().as_ref().ok_or(Refused::Invalid)?;
-        set_contexts(open, contexts, &contexts.counts, name, on)
-    }
-
-    /// Ends the recording of the contexts that end with a mode.
-    pub(super) fn end_contexts(&self, session: &Session<P>, events: &G::Events, mode: Mode) {
-        let Some(contexts) = self.ground.contexts().filter(|_| mode != Mode::Sample) else {
-            return;
-        };
-        if mode == Mode::Trace {
-            contexts.stacks.clear();
+        if !has(&open.events, EventCount::ID) {
+            return Err(Refused::Invalid);
         }
-        contexts.counts.clear();
-        for event in traced(events) {
-            session.set_context(event.id, contexts.of(event.id) != Context::NONE);
-        }
+        set_contexts(open, contexts, &contexts.counts, is_meant, on)
     }
 }
 
-/// Sets a part of the context of the events with such a name, and gives how many these are.
+/// Whether an event is declared.
+fn has(events: &impl Declarations, id: u32) -> bool {
+    events.declared().any(|event| event.id == id)
+}
+
+/// Sets a part of the context of the events that are meant, and gives how many these are.
 fn set_contexts<P: Platform>(
     open: &Open<P, impl Declarations>,
     contexts: &Contexts,
     part: &Ids,
-    name: &str,
+    is_meant: impl Fn(&Declared) -> bool,
     on: bool,
 ) -> Result<u32, Refused> {
     let mut count = 0;
-    for event in traced(&open.events).filter(|event| name_fits(name, event.name)) {
+    for event in traced(&open.events).filter(is_meant) {
         part.set(event.id, on);
         let is_any = contexts.of(event.id) != Context::NONE;
         open.session.set_context(event.id, is_any);

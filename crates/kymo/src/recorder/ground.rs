@@ -1,7 +1,7 @@
 //! What a recorder stands on: its memory, its streams, and its events.
 
-use super::Refused;
 use super::context::Contexts;
+use super::{Mode, Refused};
 use crate::channel::ChannelKind;
 use crate::count::{Counting, Turn};
 use crate::ctf::stream::Stream;
@@ -9,6 +9,7 @@ use crate::event::{Declarations, Vocabulary};
 use crate::exclusive::Exclusive;
 use crate::history::History;
 use crate::platform::Platform;
+use crate::ring::config::Config;
 use crate::ring::region::Memory;
 use crate::tracer::Tracer;
 use crate::vocabulary::Sampling;
@@ -34,6 +35,23 @@ pub trait Ground {
 
     /// What events record besides themselves, where they can.
     fn contexts(&self) -> Option<&Contexts>;
+
+    /// Calls [`Contexts::open`] of [`contexts`](Self::contexts). A ground may override it, and
+    /// [`end_contexts`](Self::end_contexts), to do so only where the kernel records contexts, so
+    /// that others are not linked with it.
+    fn open_contexts(&self, events: &Self::Events, config: &Config) {
+        let _ = (events, config);
+        if let Some(contexts) = self.contexts() {
+            contexts.open();
+        }
+    }
+
+    /// Calls [`Contexts::end`] of [`contexts`](Self::contexts).
+    fn end_contexts(&self, mode: Mode, events: &Self::Events, set: &dyn Fn(u32, bool)) {
+        if let Some(contexts) = self.contexts() {
+            contexts.end(mode, events, set);
+        }
+    }
 
     /// What the mode `count` counts; without it, no session counts.
     fn counting(&self) -> Option<&Counting>;
@@ -82,6 +100,7 @@ pub struct Fixed<const CPUS: usize> {
     vocabulary: &'static Vocabulary,
     pub(super) history: History,
     contexts: Contexts,
+    counting: Counting,
     /// By CPU, then by kind.
     streams: [[Exclusive<Option<Stream>>; ChannelKind::ALL.len()]; CPUS],
 }
@@ -93,6 +112,7 @@ impl<const CPUS: usize> Fixed<CPUS> {
             vocabulary,
             history: History::new(memory, vocabulary),
             contexts: Contexts::new(),
+            counting: Counting::new(),
             streams: [const { [const { Exclusive::new(None) }; ChannelKind::ALL.len()] }; CPUS],
         }
     }
@@ -102,7 +122,7 @@ impl<const CPUS: usize> Fixed<CPUS> {
     }
 
     pub(super) fn counts(&self) -> &Counting {
-        &self.contexts.counting
+        &self.counting
     }
 }
 
@@ -130,6 +150,6 @@ impl<const CPUS: usize> Ground for Fixed<CPUS> {
     }
 
     fn counting(&self) -> Option<&Counting> {
-        Some(&self.contexts.counting)
+        Some(&self.counting)
     }
 }

@@ -291,10 +291,8 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
         let is_first = first.is_some();
         if let Some(events) = first {
             let session = self.open(asked, &events)?;
+            self.ground.open_contexts(&events, asked);
             *claim.get() = Some(Open { session, events });
-            if let Some(contexts) = self.ground.contexts() {
-                contexts.open();
-            }
             // Only a beginning can be refused.
             let _ = self.ground.turn_counting::<P>(Turn::Opens);
         }
@@ -628,7 +626,8 @@ impl<P: Platform, G: Ground> Sessions<P, G> {
             let mut others = Mode::ALL.into_iter().zip(others);
             records(mode) && !others.any(|(other, runs)| runs && records(other))
         });
-        self.end_contexts(session, events, mode);
+        let set = |event, on| session.set_context(event, on);
+        self.ground.end_contexts(mode, events, &set);
     }
 
     /// The checks that every call begins with.

@@ -53,18 +53,10 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         if options.stacks.is_some() {
             self.limit_callers(&config.sampling);
         }
-        for name in options
-            .stacks
-            .into_iter()
-            .flat_map(|names| names.split(':'))
-        {
+        for name in options.stacks() {
             self.stacks(Mode::Trace as u32, name, true)?;
         }
-        for name in options
-            .counters_on
-            .into_iter()
-            .flat_map(|names| names.split(':'))
-        {
+        for name in options.counters_on() {
             self.counts(Mode::Count as u32, name, true)?;
         }
         started

@@ -482,7 +482,8 @@ impl Header {
         for chunk in build_id.as_chunks_mut::<4>().0 {
             *chunk = word().to_le_bytes();
         }
-        if ![4, 8].contains(&word_size) {
+        // (`contains` would link a search for bytes into a kernel: 220 bytes on RV32.)
+        if word_size != 4 && word_size != 8 {
             return Err(Refusal::Geometry);
         }
         Ok(Header {

@@ -2,6 +2,7 @@
  * which also has what Kymo asks: the clock and the masking of interrupts. */
 #ifndef MACHINE_H
 #define MACHINE_H
+#define KYMO_WITH_CONTEXTS /* its events can record who called them, and counts */
 #include "kymo.h"
 
 /* Numbers of interrupts in the trace; HAS_NMI; struct frame, which has `ip` and `fp`; KEEP_FRAME,

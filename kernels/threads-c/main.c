@@ -1,5 +1,6 @@
-/* A kernel in C for one processor: threads that the timer switches. It records switches, interrupts
- * and samples, counts what the processor can count, and prints at its end what it counted itself.
+/* A kernel in C for one processor: threads that the timer switches. It records switches, interrupts,
+ * samples, and who called for work; counts what the processor can count; and prints at its end what it
+ * counted itself.
  * Each processor has a folder, with what machine.h declares. */
 #include "machine.h"
 
@@ -11,7 +12,7 @@
 #define STEPS 20000u
 
 #define STEP(FIELD) FIELD(u32, number)
-#define MY_EVENTS(EVENT, BARE) EVENT(21, step, STEP)
+#define MY_EVENTS(EVENT, BARE) EVENT(21, step, STEP) EVENT(22, done, STEP)
 KYMO_EVENTS(MY_EVENTS)
 KYMO_EVENT_TABLE(my_events, MY_EVENTS)
 
@@ -52,8 +53,9 @@ void unexpected(void) {
 
 /* ---- What Kymo needs ---- */
 
-KYMO_MEMORY(1, KYMO_REGION_SIZE(1, 512, 2048) + 16 * 2048)
-KYMO_SAMPLER(sampler, 1)
+KYMO_MEMORY(1, KYMO_REGION_SIZE(1, 512, 2048) + 32 * 2048)
+static void here(struct kymo_sample *sample);
+KYMO_SAMPLER_OF_EVENTS(sampler, 1, here)
 
 uint32_t kymo_port_cpu(void) { return 0; }
 static void dump_state(void) {
@@ -75,18 +77,24 @@ static struct kymo_window stack_of(uintptr_t address) {
     return (struct kymo_window){(uintptr_t)stack_bottom, (uintptr_t)stack_top, NULL};
 }
 
+/* What runs, and where its callers are, for events that record them. */
+static void here(struct kymo_sample *sample) {
+    extern const char text_begin[], text_end[];
+    sample->tid = running;
+    sample->text[0] = (uintptr_t)text_begin;
+    sample->text[1] = (uintptr_t)text_end;
+    sample->stacks[0] = stack_of((uintptr_t)__builtin_frame_address(0));
+}
+
 /* An NMI may come while switch_to has changed `running`, and not yet the stack: `tid` is then the
  * thread that runs next. The stack is always the one on which the NMI has put its frame. */
 static void take_sample(const struct frame *frame) {
-    extern const char text_begin[], text_end[];
-    const struct kymo_sample sample = {
+    struct kymo_sample sample = {
         .ip = frame->ip,
         .fp = frame->fp,
-        .tid = running,
         .mode = running == KYMO_TID_IDLE ? KYMO_CPU_MODE_IDLE : KYMO_CPU_MODE_KERNEL,
-        .text = {(uintptr_t)text_begin, (uintptr_t)text_end},
-        .stacks = {stack_of((uintptr_t)frame)},
     };
+    here(&sample);
     samples += kymo_sample(&sample);
 }
 
@@ -152,23 +160,25 @@ void nmi(const struct frame *frame) {
 
 /* ---- What it does ---- */
 
-__attribute__((noinline)) static void work(void) {
+__attribute__((noinline)) static void work(uint32_t turn) {
     KEEP_FRAME();
     for (volatile uint32_t i = 0; i < 20000; i++)
         ;
+    if (turn % 10 == 0)
+        trace_done(turn);
 }
-__attribute__((noinline)) static void more_work(void) {
-    work();
-    work();
+__attribute__((noinline)) static void more_work(uint32_t turn) {
+    work(turn);
+    work(turn);
     __asm__ volatile(""); /* No jump instead of the last call. */
 }
 static void is_light(void) {
     for (uint32_t turn = 0; turn < TURNS; turn++)
-        work();
+        work(turn);
 }
 static void is_heavy(void) {
     for (uint32_t turn = 0; turn < TURNS; turn++)
-        more_work();
+        more_work(turn);
 }
 
 /* Records so often, and has so many NMIs, that many come while a record is being made. */
@@ -195,7 +205,7 @@ _Noreturn void main(void) {
     thread_create(2, "heavy", is_heavy);
     thread_create(3, "light too", is_light);
     static struct kymo_config config = {
-        .flags = KYMO_HOST_READS, .samples_packets = 16, .dump_state = dump_state,
+        .flags = KYMO_HOST_READS, .samples_packets = 32, .dump_state = dump_state,
         .sampler = &sampler, .counting_groups = "cycles+instructions+context-switches",
         .sample_driver = HAS_NMI ? KYMO_SAMPLING_DRIVER_NMI : KYMO_SAMPLING_DRIVER_TIMER};
     config.sample_period = kymo_port_frequency() / 500u;
@@ -209,6 +219,11 @@ _Noreturn void main(void) {
     const bool counts = config.counting != NULL && kymo_start(KYMO_COUNT, &config) >= 0;
     if (config.counting != NULL && !counts)
         print("kernel: this machine does not count\n");
+    if (kymo_switch_stacks(KYMO_TRACE, 22, true) < 0 ||
+        (counts && kymo_switch_counts(KYMO_COUNT, 22, true) < 0)) {
+        print("kernel: events have no callers or counts\n");
+        power_off();
+    }
     timer_start(TICKS_A_SECOND);
     nmi_start(NMIS_A_SECOND);
     uint32_t left = THREADS;

@@ -276,7 +276,7 @@ pub(crate) fn firmware(which: Firmware) -> Result<PathBuf> {
         Firmware::Stack => (
             "firmware-c-stack",
             "apps/stack.c",
-            &["-DTRACE_SCHED", "-DSTACK_WORDS=2048"],
+            &["-DTRACE_SCHED", "-DTRACE_ROOM=32768", "-DSTACK_WORDS=2048"],
         ),
     };
     let image = target().join("clib").join(name);
@@ -285,6 +285,9 @@ pub(crate) fn firmware(which: Firmware) -> Result<PathBuf> {
     gcc.arg("-fno-omit-frame-pointer");
     gcc.args(["start.s", "main.c", "task.c", "sync.c", "channels.c"]);
     gcc.args(["trap.c", "port.c"]);
+    if matches!(which, Firmware::Stack) {
+        gcc.arg("apps/contexts.c");
+    }
     if matches!(which, Firmware::Off) {
         fs::create_dir_all(target().join("clib"))?;
     } else {

@@ -66,6 +66,10 @@ pub struct CSampler {
     /// A [`SamplerOver`] of places for as many CPUs, zero at first.
     memory: *const Places,
     cpus: u32,
+    /// What records the contexts of events, of the crate `kymo-c`; null for nothing.
+    pub contexts: *const u8,
+    /// Fills in a `struct kymo_sample`: what runs, and where its callers are.
+    pub here: Option<extern "C" fn(*mut u8)>,
 }
 
 /// The macro `KYMO_SAMPLER` has these numbers.

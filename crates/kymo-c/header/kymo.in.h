@@ -16,7 +16,7 @@
  *
  * Stack that the calls take, on RV32: 2,432 bytes for kymo_start, 2,048 for kymo_read, 1,664 for
  * kymo_stop, 640 for kymo_finish, 1,664 for kymo_send, 4,096 for kymo_dump and those like it; 64 for
- * an event, 160 for a name. KYMO_COUNT takes 3,136 bytes of kymo_start, 2,448 of kymo_stop, and
+ * an event, 592 for one with callers or counts, 160 for a name. KYMO_COUNT takes 3,136 bytes of kymo_start, 2,448 of kymo_stop, and
  * 2,720 of kymo_counting_tick. 64-bit processors take more. What functions of the kernel's take
  * comes on top.
  *
@@ -89,6 +89,13 @@ uintptr_t kymo_port_mask(void);
 
 /* Puts back what kymo_port_mask found. */
 void kymo_port_unmask(uintptr_t saved);
+
+/* With KYMO_WITH_CONTEXTS defined in a file, its events can record who called them, and what their
+ * CPU has counted (kymo_switch_stacks, kymo_switch_counts); best for the whole kernel
+ * (-DKYMO_WITH_CONTEXTS). This costs a load and a branch for each event that is on. */
+#if defined(KYMO_WITH_CONTEXTS) && !defined(__GNUC__)
+#error "KYMO_WITH_CONTEXTS needs a compiler like gcc or clang"
+#endif
 
 /* What the functions ..._masked read the clock with, for kernels that have a cheaper way than a
  * function: define it before this file is included. With KYMO_NMI, for a library that was built for
@@ -244,9 +251,10 @@ struct kymo_config {
      * an interrupt. Needed for more than one CPU. */
     void (*synchronize)(void);
     uint64_t sample_period; /* ticks between two samples of a CPU, for KYMO_SAMPLE */
-    uint32_t sample_depth;  /* most callers of a sample, up to 127; 0: that many */
+    uint32_t sample_depth;  /* most callers of a sample or an event, up to 127; 0: that many */
     uint32_t sample_driver; /* of enum kymo_sampling_driver: what calls kymo_sample. TIMER, NMI or IPI */
-    const struct kymo_sampler *sampler; /* what KYMO_SAMPLER has defined; NULL: no samples */
+    /* What KYMO_SAMPLER or KYMO_SAMPLER_OF_EVENTS has defined; NULL: no samples. */
+    const struct kymo_sampler *sampler;
     /* Samples are to be taken so often from now on, in ticks; 0: no more. Or NULL. */
     void (*sampling)(uint64_t period);
     const struct kymo_counters *counters; /* what KYMO_COUNTER_TABLE has defined, or NULL */
@@ -457,18 +465,34 @@ extern const uint8_t kymo_counting_library[], kymo_counting_ready_library[];
 /* The room that samples take for callers: KYMO_SAMPLER(name, cpus) stands once, in one C file, at
  * file scope; the configuration's `sampler` is then &name. 2 KiB for each CPU, 1 KiB on 32-bit
  * processors. */
+struct kymo_sample;
 struct kymo_sampler {
     void *places;
     uint32_t cpus;
+    const uint8_t *library;
+    void (*here)(struct kymo_sample *sample);
 };
 
+/* KYMO_SAMPLER_OF_EVENTS(name, cpus, here) stands in place of KYMO_SAMPLER in a kernel with
+ * KYMO_WITH_CONTEXTS, whose events can then record their callers, also where no samples are taken.
+ * The session needs `samples_packets` for them. `here` is a function of the kernel's that fills in
+ * what runs now: `tid`, `text` and `stacks`, and what the kernel has of `has_program` and the rest
+ * behind; all else is zero. It is called with interrupts masked, and records nothing. */
 #ifdef KYMO_OFF
-#define KYMO_SAMPLER(name, cpus) static const struct kymo_sampler name = {0, (cpus)};
+#define KYMO_SAMPLER(name, cpus) static const struct kymo_sampler name = {0, (cpus), 0, 0};
+#define KYMO_SAMPLER_OF_EVENTS(name, cpus, here)                                  \
+    static const struct kymo_sampler name = {0, (cpus), 0, (here)};
 #else
-#define KYMO_SAMPLER(name, cpus)                                                  \
+#define KYMO_SAMPLER(name, cpus) KYMO_SAMPLER_(name, cpus, 0, 0)
+#define KYMO_SAMPLER_(name, cpus, library, here)                                  \
     static KYMO_ALIGNED(128) uint8_t                                              \
         name##_places[128u + (size_t)(cpus) * 256u * sizeof(uintptr_t)];          \
-    static const struct kymo_sampler name = {name##_places, (cpus)};
+    static const struct kymo_sampler name = {name##_places, (cpus), (library), (here)};
+#ifdef KYMO_WITH_CONTEXTS
+extern const uint8_t kymo_contexts_library[];
+#define KYMO_SAMPLER_OF_EVENTS(name, cpus, here)                                  \
+    KYMO_SAMPLER_(name, cpus, kymo_contexts_library, here)
+#endif
 #endif
 
 /* Addresses that can be read without a fault until the sample is taken: a stack, or a page of
@@ -554,9 +578,9 @@ int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
  * KYMO_TRACE. `config` is the kernel's own choice, which the word may change; for samples it has a
  * `sampler`. Returns the number of channels, or 0 where the word says `off`. A part that cannot be
  * used is refused (KYMO_EINVAL), and *wrong is where it begins in `line`; else it is NULL. `wrong` may
- * be NULL. Callers and counts of single events, counts where there is no `counting`, samples by
- * anything but the timer, and a program that sends (`kymo record --via syscall`) are
- * KYMO_EOPNOTSUPP. */
+ * be NULL. Callers and counts of single events where `sampler` is not of KYMO_SAMPLER_OF_EVENTS, counts
+ * where there is no `counting`, samples by anything but the timer, and a program that sends
+ * (`kymo record --via syscall`) are KYMO_EOPNOTSUPP. */
 int32_t kymo_start_as(const char *line, const struct kymo_config *config, const char **wrong);
 
 /* Copies what is new in a channel to `buffer`: one packet of its file, or a part of the metadata.
@@ -579,6 +603,17 @@ int32_t kymo_counts(struct kymo_counts *counts);
 /* Switches an event of the mode off, or on again: its KYMO_ID_..., or the id of one of the
  * kernel's own. */
 int32_t kymo_switch(uint32_t mode, uint32_t id, bool on);
+
+/* Has an event record who called it, or not any more, until KYMO_TRACE stops. Refused (KYMO_EINVAL)
+ * where there is no such event, or the session was started without a `sampler` of
+ * KYMO_SAMPLER_OF_EVENTS or without `samples_packets`. Chains go as deep as the first mode's
+ * `sample_depth`, or that of KYMO_SAMPLE. */
+int32_t kymo_switch_stacks(uint32_t mode, uint32_t id, bool on);
+
+/* Has an event record what its CPU has counted, or not any more, until KYMO_TRACE or KYMO_COUNT stops.
+ * `mode` is KYMO_COUNT. Refused (KYMO_EINVAL) where there is no such event, or the session was started
+ * without a `sampler` of KYMO_SAMPLER_OF_EVENTS. Events in an NMI may lack their counts. */
+int32_t kymo_switch_counts(uint32_t mode, uint32_t id, bool on);
 
 /* Calls dump_state again: for a flight recorder, before kymo_stop. */
 int32_t kymo_snapshot(uint32_t mode);
@@ -719,6 +754,14 @@ KYMO_INLINE int32_t kymo_channel_name(uint32_t channel, char *name, size_t size)
     return -KYMO_EOPNOTSUPP;
 }
 KYMO_INLINE int32_t kymo_switch(uint32_t mode, uint32_t id, bool on) {
+    (void)mode, (void)id, (void)on;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_switch_stacks(uint32_t mode, uint32_t id, bool on) {
+    (void)mode, (void)id, (void)on;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_switch_counts(uint32_t mode, uint32_t id, bool on) {
     (void)mode, (void)id, (void)on;
     return -KYMO_EOPNOTSUPP;
 }
@@ -887,7 +930,40 @@ KYMO_INLINE uint32_t kymo_put_64_(uint32_t *words, uint32_t at, uint64_t value) 
     return kymo_put_(words, at, (uint32_t)(value >> 32), 4u);
 }
 
+#ifdef KYMO_WITH_CONTEXTS
+void kymo_record_context(uint32_t id, uintptr_t fp);
+#define KYMO_CONTEXT_ON_(id)                                                      \
+    KYMO_RARE((id) < 30u ? KYMO_BYTE_(@CONTEXTS_ON@u + (id))                        \
+                         : KYMO_BYTE_(@CONTEXTS_MORE@u + (id) / 8u) & (1u << (id) % 8u))
+
+/* Records an event and its context. It has a frame of its own, so that the tracepoint is the first
+ * caller. */
+static __attribute__((unused, noinline)) void kymo_record_with_context_(
+        uint32_t id, const uint32_t *words, uint32_t count) {
+    const uintptr_t saved = kymo_port_mask();
+    kymo_record_words_masked(KYMO_CLOCK(), id, words, count);
+    kymo_record_context(id, (uintptr_t)__builtin_frame_address(0));
+    kymo_port_unmask(saved);
+}
+
+/* Whether it has recorded the event, because this has a context. */
+KYMO_INLINE bool kymo_had_context_(uint32_t id, const uint32_t *words, uint32_t count) {
+    if (!KYMO_CONTEXT_ON_(id))
+        return false;
+    kymo_record_with_context_(id, words, count);
+    __asm__ volatile(""); /* No jump instead of the call: its frame is that of the tracepoint. */
+    return true;
+}
+#else
+KYMO_INLINE bool kymo_had_context_(uint32_t id, const uint32_t *words, uint32_t count) {
+    (void)id, (void)words, (void)count;
+    return false;
+}
+#endif
+
 KYMO_INLINE void kymo_record_(uint32_t id, const uint32_t *words, uint32_t count) {
+    if (kymo_had_context_(id, words, count))
+        return;
     if (id >= 30u)
         kymo_record_words(id, words, count);
     else if (count == 0u)
@@ -904,6 +980,8 @@ KYMO_INLINE void kymo_record_(uint32_t id, const uint32_t *words, uint32_t count
         kymo_record_words(id, words, count);
 }
 KYMO_INLINE void kymo_record_masked_(uint32_t id, const uint32_t *words, uint32_t count) {
+    if (kymo_had_context_(id, words, count))
+        return;
     const uint64_t time = KYMO_CLOCK();
     if (id >= 30u)
         kymo_record_words_masked(time, id, words, count);

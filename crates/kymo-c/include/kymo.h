@@ -16,7 +16,7 @@
  *
  * Stack that the calls take, on RV32: 2,432 bytes for kymo_start, 2,048 for kymo_read, 1,664 for
  * kymo_stop, 640 for kymo_finish, 1,664 for kymo_send, 4,096 for kymo_dump and those like it; 64 for
- * an event, 160 for a name. KYMO_COUNT takes 3,136 bytes of kymo_start, 2,448 of kymo_stop, and
+ * an event, 592 for one with callers or counts, 160 for a name. KYMO_COUNT takes 3,136 bytes of kymo_start, 2,448 of kymo_stop, and
  * 2,720 of kymo_counting_tick. 64-bit processors take more. What functions of the kernel's take
  * comes on top.
  *
@@ -89,6 +89,13 @@ uintptr_t kymo_port_mask(void);
 
 /* Puts back what kymo_port_mask found. */
 void kymo_port_unmask(uintptr_t saved);
+
+/* With KYMO_WITH_CONTEXTS defined in a file, its events can record who called them, and what their
+ * CPU has counted (kymo_switch_stacks, kymo_switch_counts); best for the whole kernel
+ * (-DKYMO_WITH_CONTEXTS). This costs a load and a branch for each event that is on. */
+#if defined(KYMO_WITH_CONTEXTS) && !defined(__GNUC__)
+#error "KYMO_WITH_CONTEXTS needs a compiler like gcc or clang"
+#endif
 
 /* What the functions ..._masked read the clock with, for kernels that have a cheaper way than a
  * function: define it before this file is included. With KYMO_NMI, for a library that was built for
@@ -168,7 +175,7 @@ extern const uint32_t kymo_memory_stride;
  * kernel's own. With fewer events, less is enough: kymo_memory_needed tells. Samples take besides
  * what their packets take: cpus * samples_packets * packet_size. */
 #define KYMO_REGION_SIZE(cpus, packets, packet_size)                              \
-    ((size_t)KYMO_BLOCKS_ + 18560 + (packet_size) +                             \
+    ((size_t)KYMO_BLOCKS_ + 19328 + (packet_size) +                             \
      (size_t)(cpus) * (3392 + ((size_t)(packets) + 8) * (packet_size)))
 
 /* ---- Errors: a call that is refused returns one of these, negated, and has changed nothing ---- */
@@ -190,8 +197,8 @@ enum kymo_error {
      * 2047. */
     KYMO_ERANGE = 34,
     /* Two events of the kernel's own have the same id, an event or a counter has the name of
-     * another one, or an event has a name of the library's: `counted_event`, `group_count`, or
-     * one that begins with `kymo_`. */
+     * another one, or an event has a name of the library's: `counted_event`, `group_count`,
+     * `event_count`, `event_stack`, or one that begins with `kymo_`. */
     KYMO_EEXIST = 17,
     /* An event of the kernel's own has too many fields, or too long ones, or its counters take
      * more than 4096 words. */
@@ -282,9 +289,10 @@ struct kymo_config {
      * an interrupt. Needed for more than one CPU. */
     void (*synchronize)(void);
     uint64_t sample_period; /* ticks between two samples of a CPU, for KYMO_SAMPLE */
-    uint32_t sample_depth;  /* most callers of a sample, up to 127; 0: that many */
+    uint32_t sample_depth;  /* most callers of a sample or an event, up to 127; 0: that many */
     uint32_t sample_driver; /* of enum kymo_sampling_driver: what calls kymo_sample. TIMER, NMI or IPI */
-    const struct kymo_sampler *sampler; /* what KYMO_SAMPLER has defined; NULL: no samples */
+    /* What KYMO_SAMPLER or KYMO_SAMPLER_OF_EVENTS has defined; NULL: no samples. */
+    const struct kymo_sampler *sampler;
     /* Samples are to be taken so often from now on, in ticks; 0: no more. Or NULL. */
     void (*sampling)(uint64_t period);
     const struct kymo_counters *counters; /* what KYMO_COUNTER_TABLE has defined, or NULL */
@@ -530,18 +538,34 @@ extern const uint8_t kymo_counting_library[], kymo_counting_ready_library[];
 /* The room that samples take for callers: KYMO_SAMPLER(name, cpus) stands once, in one C file, at
  * file scope; the configuration's `sampler` is then &name. 2 KiB for each CPU, 1 KiB on 32-bit
  * processors. */
+struct kymo_sample;
 struct kymo_sampler {
     void *places;
     uint32_t cpus;
+    const uint8_t *library;
+    void (*here)(struct kymo_sample *sample);
 };
 
+/* KYMO_SAMPLER_OF_EVENTS(name, cpus, here) stands in place of KYMO_SAMPLER in a kernel with
+ * KYMO_WITH_CONTEXTS, whose events can then record their callers, also where no samples are taken.
+ * The session needs `samples_packets` for them. `here` is a function of the kernel's that fills in
+ * what runs now: `tid`, `text` and `stacks`, and what the kernel has of `has_program` and the rest
+ * behind; all else is zero. It is called with interrupts masked, and records nothing. */
 #ifdef KYMO_OFF
-#define KYMO_SAMPLER(name, cpus) static const struct kymo_sampler name = {0, (cpus)};
+#define KYMO_SAMPLER(name, cpus) static const struct kymo_sampler name = {0, (cpus), 0, 0};
+#define KYMO_SAMPLER_OF_EVENTS(name, cpus, here)                                  \
+    static const struct kymo_sampler name = {0, (cpus), 0, (here)};
 #else
-#define KYMO_SAMPLER(name, cpus)                                                  \
+#define KYMO_SAMPLER(name, cpus) KYMO_SAMPLER_(name, cpus, 0, 0)
+#define KYMO_SAMPLER_(name, cpus, library, here)                                  \
     static KYMO_ALIGNED(128) uint8_t                                              \
         name##_places[128u + (size_t)(cpus) * 256u * sizeof(uintptr_t)];          \
-    static const struct kymo_sampler name = {name##_places, (cpus)};
+    static const struct kymo_sampler name = {name##_places, (cpus), (library), (here)};
+#ifdef KYMO_WITH_CONTEXTS
+extern const uint8_t kymo_contexts_library[];
+#define KYMO_SAMPLER_OF_EVENTS(name, cpus, here)                                  \
+    KYMO_SAMPLER_(name, cpus, kymo_contexts_library, here)
+#endif
 #endif
 
 /* Addresses that can be read without a fault until the sample is taken: a stack, or a page of
@@ -609,9 +633,9 @@ struct kymo_perf_options {
  * KYMO_COUNT where it has no `counting`. Returns the number of channels, from 0 on; each is a file
  * of the trace. */
 #ifndef KYMO_NMI /* A library for another header does not link, nor does one that is not for NMIs. */
-#define kymo_start kymo_start_for_header_09c5513a
+#define kymo_start kymo_start_for_header_704223d2
 #else
-#define kymo_start kymo_start_for_header_09c5513a_nmi
+#define kymo_start kymo_start_for_header_704223d2_nmi
 /* Nor does a file that only records. */
 #define kymo_record_0_masked kymo_record_0_masked_nmi
 #define kymo_record_1_masked kymo_record_1_masked_nmi
@@ -627,9 +651,9 @@ int32_t kymo_start(uint32_t mode, const struct kymo_config *config);
  * KYMO_TRACE. `config` is the kernel's own choice, which the word may change; for samples it has a
  * `sampler`. Returns the number of channels, or 0 where the word says `off`. A part that cannot be
  * used is refused (KYMO_EINVAL), and *wrong is where it begins in `line`; else it is NULL. `wrong` may
- * be NULL. Callers and counts of single events, counts where there is no `counting`, samples by
- * anything but the timer, and a program that sends (`kymo record --via syscall`) are
- * KYMO_EOPNOTSUPP. */
+ * be NULL. Callers and counts of single events where `sampler` is not of KYMO_SAMPLER_OF_EVENTS, counts
+ * where there is no `counting`, samples by anything but the timer, and a program that sends
+ * (`kymo record --via syscall`) are KYMO_EOPNOTSUPP. */
 int32_t kymo_start_as(const char *line, const struct kymo_config *config, const char **wrong);
 
 /* Copies what is new in a channel to `buffer`: one packet of its file, or a part of the metadata.
@@ -652,6 +676,17 @@ int32_t kymo_counts(struct kymo_counts *counts);
 /* Switches an event of the mode off, or on again: its KYMO_ID_..., or the id of one of the
  * kernel's own. */
 int32_t kymo_switch(uint32_t mode, uint32_t id, bool on);
+
+/* Has an event record who called it, or not any more, until KYMO_TRACE stops. Refused (KYMO_EINVAL)
+ * where there is no such event, or the session was started without a `sampler` of
+ * KYMO_SAMPLER_OF_EVENTS or without `samples_packets`. Chains go as deep as the first mode's
+ * `sample_depth`, or that of KYMO_SAMPLE. */
+int32_t kymo_switch_stacks(uint32_t mode, uint32_t id, bool on);
+
+/* Has an event record what its CPU has counted, or not any more, until KYMO_TRACE or KYMO_COUNT stops.
+ * `mode` is KYMO_COUNT. Refused (KYMO_EINVAL) where there is no such event, or the session was started
+ * without a `sampler` of KYMO_SAMPLER_OF_EVENTS. Events in an NMI may lack their counts. */
+int32_t kymo_switch_counts(uint32_t mode, uint32_t id, bool on);
 
 /* Calls dump_state again: for a flight recorder, before kymo_stop. */
 int32_t kymo_snapshot(uint32_t mode);
@@ -792,6 +827,14 @@ KYMO_INLINE int32_t kymo_channel_name(uint32_t channel, char *name, size_t size)
     return -KYMO_EOPNOTSUPP;
 }
 KYMO_INLINE int32_t kymo_switch(uint32_t mode, uint32_t id, bool on) {
+    (void)mode, (void)id, (void)on;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_switch_stacks(uint32_t mode, uint32_t id, bool on) {
+    (void)mode, (void)id, (void)on;
+    return -KYMO_EOPNOTSUPP;
+}
+KYMO_INLINE int32_t kymo_switch_counts(uint32_t mode, uint32_t id, bool on) {
     (void)mode, (void)id, (void)on;
     return -KYMO_EOPNOTSUPP;
 }
@@ -960,7 +1003,40 @@ KYMO_INLINE uint32_t kymo_put_64_(uint32_t *words, uint32_t at, uint64_t value) 
     return kymo_put_(words, at, (uint32_t)(value >> 32), 4u);
 }
 
+#ifdef KYMO_WITH_CONTEXTS
+void kymo_record_context(uint32_t id, uintptr_t fp);
+#define KYMO_CONTEXT_ON_(id)                                                      \
+    KYMO_RARE((id) < 30u ? KYMO_BYTE_(1632u + (id))                        \
+                         : KYMO_BYTE_(2048u + (id) / 8u) & (1u << (id) % 8u))
+
+/* Records an event and its context. It has a frame of its own, so that the tracepoint is the first
+ * caller. */
+static __attribute__((unused, noinline)) void kymo_record_with_context_(
+        uint32_t id, const uint32_t *words, uint32_t count) {
+    const uintptr_t saved = kymo_port_mask();
+    kymo_record_words_masked(KYMO_CLOCK(), id, words, count);
+    kymo_record_context(id, (uintptr_t)__builtin_frame_address(0));
+    kymo_port_unmask(saved);
+}
+
+/* Whether it has recorded the event, because this has a context. */
+KYMO_INLINE bool kymo_had_context_(uint32_t id, const uint32_t *words, uint32_t count) {
+    if (!KYMO_CONTEXT_ON_(id))
+        return false;
+    kymo_record_with_context_(id, words, count);
+    __asm__ volatile(""); /* No jump instead of the call: its frame is that of the tracepoint. */
+    return true;
+}
+#else
+KYMO_INLINE bool kymo_had_context_(uint32_t id, const uint32_t *words, uint32_t count) {
+    (void)id, (void)words, (void)count;
+    return false;
+}
+#endif
+
 KYMO_INLINE void kymo_record_(uint32_t id, const uint32_t *words, uint32_t count) {
+    if (kymo_had_context_(id, words, count))
+        return;
     if (id >= 30u)
         kymo_record_words(id, words, count);
     else if (count == 0u)
@@ -977,6 +1053,8 @@ KYMO_INLINE void kymo_record_(uint32_t id, const uint32_t *words, uint32_t count
         kymo_record_words(id, words, count);
 }
 KYMO_INLINE void kymo_record_masked_(uint32_t id, const uint32_t *words, uint32_t count) {
+    if (kymo_had_context_(id, words, count))
+        return;
     const uint64_t time = KYMO_CLOCK();
     if (id >= 30u)
         kymo_record_words_masked(time, id, words, count);
@@ -1220,10 +1298,11 @@ KYMO_INLINE void kymo_sched_switch(
         enum kymo_switch_reason reason,
         int16_t next_prio) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_SWITCH)) {
-        kymo_record_3(KYMO_ID_SCHED_SWITCH,
-            (uint32_t)prev_tid,
-            (uint32_t)next_tid,
-            (uint32_t)(uint8_t)prev_state | (uint32_t)(uint8_t)reason << 8 | (uint32_t)(uint16_t)next_prio << 16);
+        uint32_t words[3];
+        words[0] = (uint32_t)prev_tid;
+        words[1] = (uint32_t)next_tid;
+        words[2] = (uint32_t)(uint8_t)prev_state | (uint32_t)(uint8_t)reason << 8 | (uint32_t)(uint16_t)next_prio << 16;
+        kymo_record_(KYMO_ID_SCHED_SWITCH, words, 3u);
     }
 }
 #else
@@ -1249,10 +1328,11 @@ KYMO_INLINE void kymo_sched_switch_masked(
         enum kymo_switch_reason reason,
         int16_t next_prio) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_SWITCH)) {
-        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_SCHED_SWITCH,
-            (uint32_t)prev_tid,
-            (uint32_t)next_tid,
-            (uint32_t)(uint8_t)prev_state | (uint32_t)(uint8_t)reason << 8 | (uint32_t)(uint16_t)next_prio << 16);
+        uint32_t words[3];
+        words[0] = (uint32_t)prev_tid;
+        words[1] = (uint32_t)next_tid;
+        words[2] = (uint32_t)(uint8_t)prev_state | (uint32_t)(uint8_t)reason << 8 | (uint32_t)(uint16_t)next_prio << 16;
+        kymo_record_masked_(KYMO_ID_SCHED_SWITCH, words, 3u);
     }
 }
 #else
@@ -1281,10 +1361,11 @@ KYMO_INLINE void kymo_sched_switch_masked(
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_sched_wakeup(kymo_tid tid, kymo_tid waker_tid, kymo_cpu target_cpu) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_WAKEUP)) {
-        kymo_record_3(KYMO_ID_SCHED_WAKEUP,
-            (uint32_t)tid,
-            (uint32_t)waker_tid,
-            (uint32_t)target_cpu);
+        uint32_t words[3];
+        words[0] = (uint32_t)tid;
+        words[1] = (uint32_t)waker_tid;
+        words[2] = (uint32_t)target_cpu;
+        kymo_record_(KYMO_ID_SCHED_WAKEUP, words, 3u);
     }
 }
 #else
@@ -1298,10 +1379,11 @@ KYMO_INLINE void kymo_sched_wakeup(kymo_tid tid, kymo_tid waker_tid, kymo_cpu ta
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_sched_wakeup_masked(kymo_tid tid, kymo_tid waker_tid, kymo_cpu target_cpu) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_WAKEUP)) {
-        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_SCHED_WAKEUP,
-            (uint32_t)tid,
-            (uint32_t)waker_tid,
-            (uint32_t)target_cpu);
+        uint32_t words[3];
+        words[0] = (uint32_t)tid;
+        words[1] = (uint32_t)waker_tid;
+        words[2] = (uint32_t)target_cpu;
+        kymo_record_masked_(KYMO_ID_SCHED_WAKEUP, words, 3u);
     }
 }
 #else
@@ -1326,7 +1408,7 @@ KYMO_INLINE void kymo_sched_wakeup_new(kymo_tid tid, kymo_tid waker_tid, kymo_cp
         words[0] = (uint32_t)tid;
         words[1] = (uint32_t)waker_tid;
         words[2] = (uint32_t)target_cpu;
-        kymo_record_words(KYMO_ID_SCHED_WAKEUP_NEW, words, 3u);
+        kymo_record_(KYMO_ID_SCHED_WAKEUP_NEW, words, 3u);
     }
 }
 #else
@@ -1347,7 +1429,7 @@ KYMO_INLINE void kymo_sched_wakeup_new_masked(
         words[0] = (uint32_t)tid;
         words[1] = (uint32_t)waker_tid;
         words[2] = (uint32_t)target_cpu;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_SCHED_WAKEUP_NEW, words, 3u);
+        kymo_record_masked_(KYMO_ID_SCHED_WAKEUP_NEW, words, 3u);
     }
 }
 #else
@@ -1366,7 +1448,8 @@ KYMO_INLINE void kymo_sched_wakeup_new_masked(
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_sched_enter(void) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_ENTER)) {
-        kymo_record_0(KYMO_ID_SCHED_ENTER);
+        const uint32_t words[1] = {0};
+        kymo_record_(KYMO_ID_SCHED_ENTER, words, 0u);
     }
 }
 #else
@@ -1377,7 +1460,8 @@ KYMO_INLINE void kymo_sched_enter(void) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_sched_enter_masked(void) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_ENTER)) {
-        kymo_record_0_masked(KYMO_CLOCK(), KYMO_ID_SCHED_ENTER);
+        const uint32_t words[1] = {0};
+        kymo_record_masked_(KYMO_ID_SCHED_ENTER, words, 0u);
     }
 }
 #else
@@ -1390,7 +1474,8 @@ KYMO_INLINE void kymo_sched_enter_masked(void) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_sched_exit(void) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_EXIT)) {
-        kymo_record_0(KYMO_ID_SCHED_EXIT);
+        const uint32_t words[1] = {0};
+        kymo_record_(KYMO_ID_SCHED_EXIT, words, 0u);
     }
 }
 #else
@@ -1401,7 +1486,8 @@ KYMO_INLINE void kymo_sched_exit(void) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_sched_exit_masked(void) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SCHED_EXIT)) {
-        kymo_record_0_masked(KYMO_CLOCK(), KYMO_ID_SCHED_EXIT);
+        const uint32_t words[1] = {0};
+        kymo_record_masked_(KYMO_ID_SCHED_EXIT, words, 0u);
     }
 }
 #else
@@ -1423,7 +1509,7 @@ KYMO_INLINE void kymo_thread_create(kymo_tid tid, kymo_pid pid, kymo_tid parent_
         words[1] = (uint32_t)pid;
         words[2] = (uint32_t)parent_tid;
         words[3] = (uint32_t)(uint16_t)prio;
-        kymo_record_words(KYMO_ID_THREAD_CREATE, words, 4u);
+        kymo_record_(KYMO_ID_THREAD_CREATE, words, 4u);
     }
 }
 #else
@@ -1447,7 +1533,7 @@ KYMO_INLINE void kymo_thread_create_masked(
         words[1] = (uint32_t)pid;
         words[2] = (uint32_t)parent_tid;
         words[3] = (uint32_t)(uint16_t)prio;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_THREAD_CREATE, words, 4u);
+        kymo_record_masked_(KYMO_ID_THREAD_CREATE, words, 4u);
     }
 }
 #else
@@ -1475,7 +1561,7 @@ KYMO_INLINE void kymo_thread_exit(kymo_tid tid, kymo_pid pid, enum kymo_thread_s
         words[0] = (uint32_t)tid;
         words[1] = (uint32_t)pid;
         words[2] = (uint32_t)(uint8_t)prev_state;
-        kymo_record_words(KYMO_ID_THREAD_EXIT, words, 3u);
+        kymo_record_(KYMO_ID_THREAD_EXIT, words, 3u);
     }
 }
 #else
@@ -1496,7 +1582,7 @@ KYMO_INLINE void kymo_thread_exit_masked(
         words[0] = (uint32_t)tid;
         words[1] = (uint32_t)pid;
         words[2] = (uint32_t)(uint8_t)prev_state;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_THREAD_EXIT, words, 3u);
+        kymo_record_masked_(KYMO_ID_THREAD_EXIT, words, 3u);
     }
 }
 #else
@@ -1518,7 +1604,7 @@ KYMO_INLINE void kymo_thread_suspend(kymo_tid tid) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_SUSPEND)) {
         uint32_t words[1];
         words[0] = (uint32_t)tid;
-        kymo_record_words(KYMO_ID_THREAD_SUSPEND, words, 1u);
+        kymo_record_(KYMO_ID_THREAD_SUSPEND, words, 1u);
     }
 }
 #else
@@ -1532,7 +1618,7 @@ KYMO_INLINE void kymo_thread_suspend_masked(kymo_tid tid) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_SUSPEND)) {
         uint32_t words[1];
         words[0] = (uint32_t)tid;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_THREAD_SUSPEND, words, 1u);
+        kymo_record_masked_(KYMO_ID_THREAD_SUSPEND, words, 1u);
     }
 }
 #else
@@ -1549,7 +1635,7 @@ KYMO_INLINE void kymo_thread_resume(kymo_tid tid) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_RESUME)) {
         uint32_t words[1];
         words[0] = (uint32_t)tid;
-        kymo_record_words(KYMO_ID_THREAD_RESUME, words, 1u);
+        kymo_record_(KYMO_ID_THREAD_RESUME, words, 1u);
     }
 }
 #else
@@ -1563,7 +1649,7 @@ KYMO_INLINE void kymo_thread_resume_masked(kymo_tid tid) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_RESUME)) {
         uint32_t words[1];
         words[0] = (uint32_t)tid;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_THREAD_RESUME, words, 1u);
+        kymo_record_masked_(KYMO_ID_THREAD_RESUME, words, 1u);
     }
 }
 #else
@@ -1583,7 +1669,7 @@ KYMO_INLINE void kymo_thread_delay(kymo_tid tid, uint64_t ticks) {
         words[0] = (uint32_t)tid;
         words[1] = (uint32_t)ticks;
         words[2] = (uint32_t)((uint64_t)ticks >> 32);
-        kymo_record_words(KYMO_ID_THREAD_DELAY, words, 3u);
+        kymo_record_(KYMO_ID_THREAD_DELAY, words, 3u);
     }
 }
 #else
@@ -1600,7 +1686,7 @@ KYMO_INLINE void kymo_thread_delay_masked(kymo_tid tid, uint64_t ticks) {
         words[0] = (uint32_t)tid;
         words[1] = (uint32_t)ticks;
         words[2] = (uint32_t)((uint64_t)ticks >> 32);
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_THREAD_DELAY, words, 3u);
+        kymo_record_masked_(KYMO_ID_THREAD_DELAY, words, 3u);
     }
 }
 #else
@@ -1618,7 +1704,7 @@ KYMO_INLINE void kymo_thread_yield(kymo_tid tid) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_YIELD)) {
         uint32_t words[1];
         words[0] = (uint32_t)tid;
-        kymo_record_words(KYMO_ID_THREAD_YIELD, words, 1u);
+        kymo_record_(KYMO_ID_THREAD_YIELD, words, 1u);
     }
 }
 #else
@@ -1632,7 +1718,7 @@ KYMO_INLINE void kymo_thread_yield_masked(kymo_tid tid) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_THREAD_YIELD)) {
         uint32_t words[1];
         words[0] = (uint32_t)tid;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_THREAD_YIELD, words, 1u);
+        kymo_record_masked_(KYMO_ID_THREAD_YIELD, words, 1u);
     }
 }
 #else
@@ -1659,7 +1745,7 @@ KYMO_INLINE void kymo_sched_pi_setprio(
         words[1] = (uint32_t)(uint16_t)oldprio | (uint32_t)(uint16_t)newprio << 16;
         words[2] = (uint32_t)lock;
         words[3] = (uint32_t)((uint64_t)lock >> 32);
-        kymo_record_words(KYMO_ID_SCHED_PI_SETPRIO, words, 4u);
+        kymo_record_(KYMO_ID_SCHED_PI_SETPRIO, words, 4u);
     }
 }
 #else
@@ -1687,7 +1773,7 @@ KYMO_INLINE void kymo_sched_pi_setprio_masked(
         words[1] = (uint32_t)(uint16_t)oldprio | (uint32_t)(uint16_t)newprio << 16;
         words[2] = (uint32_t)lock;
         words[3] = (uint32_t)((uint64_t)lock >> 32);
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_SCHED_PI_SETPRIO, words, 4u);
+        kymo_record_masked_(KYMO_ID_SCHED_PI_SETPRIO, words, 4u);
     }
 }
 #else
@@ -1713,7 +1799,7 @@ KYMO_INLINE void kymo_sched_run_queue(kymo_cpu cpu, uint32_t len) {
         uint32_t words[2];
         words[0] = (uint32_t)cpu;
         words[1] = (uint32_t)len;
-        kymo_record_words(KYMO_ID_SCHED_RUN_QUEUE, words, 2u);
+        kymo_record_(KYMO_ID_SCHED_RUN_QUEUE, words, 2u);
     }
 }
 #else
@@ -1729,7 +1815,7 @@ KYMO_INLINE void kymo_sched_run_queue_masked(kymo_cpu cpu, uint32_t len) {
         uint32_t words[2];
         words[0] = (uint32_t)cpu;
         words[1] = (uint32_t)len;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_SCHED_RUN_QUEUE, words, 2u);
+        kymo_record_masked_(KYMO_ID_SCHED_RUN_QUEUE, words, 2u);
     }
 }
 #else
@@ -1843,8 +1929,9 @@ KYMO_INLINE void kymo_thread_state(
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_irq_handler_entry(kymo_irq irq) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_IRQ_HANDLER_ENTRY)) {
-        kymo_record_1(KYMO_ID_IRQ_HANDLER_ENTRY,
-            (uint32_t)irq);
+        uint32_t words[1];
+        words[0] = (uint32_t)irq;
+        kymo_record_(KYMO_ID_IRQ_HANDLER_ENTRY, words, 1u);
     }
 }
 #else
@@ -1856,8 +1943,9 @@ KYMO_INLINE void kymo_irq_handler_entry(kymo_irq irq) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_irq_handler_entry_masked(kymo_irq irq) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_IRQ_HANDLER_ENTRY)) {
-        kymo_record_1_masked(KYMO_CLOCK(), KYMO_ID_IRQ_HANDLER_ENTRY,
-            (uint32_t)irq);
+        uint32_t words[1];
+        words[0] = (uint32_t)irq;
+        kymo_record_masked_(KYMO_ID_IRQ_HANDLER_ENTRY, words, 1u);
     }
 }
 #else
@@ -1872,8 +1960,9 @@ KYMO_INLINE void kymo_irq_handler_entry_masked(kymo_irq irq) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_irq_handler_exit(kymo_irq irq) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_IRQ_HANDLER_EXIT)) {
-        kymo_record_1(KYMO_ID_IRQ_HANDLER_EXIT,
-            (uint32_t)irq);
+        uint32_t words[1];
+        words[0] = (uint32_t)irq;
+        kymo_record_(KYMO_ID_IRQ_HANDLER_EXIT, words, 1u);
     }
 }
 #else
@@ -1885,8 +1974,9 @@ KYMO_INLINE void kymo_irq_handler_exit(kymo_irq irq) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_irq_handler_exit_masked(kymo_irq irq) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_IRQ_HANDLER_EXIT)) {
-        kymo_record_1_masked(KYMO_CLOCK(), KYMO_ID_IRQ_HANDLER_EXIT,
-            (uint32_t)irq);
+        uint32_t words[1];
+        words[0] = (uint32_t)irq;
+        kymo_record_masked_(KYMO_ID_IRQ_HANDLER_EXIT, words, 1u);
     }
 }
 #else
@@ -1909,7 +1999,7 @@ KYMO_INLINE void kymo_exception(uint32_t cause, kymo_address ip, uint64_t value)
         words[2] = (uint32_t)((uint64_t)ip >> 32);
         words[3] = (uint32_t)value;
         words[4] = (uint32_t)((uint64_t)value >> 32);
-        kymo_record_words(KYMO_ID_EXCEPTION, words, 5u);
+        kymo_record_(KYMO_ID_EXCEPTION, words, 5u);
     }
 }
 #else
@@ -1929,7 +2019,7 @@ KYMO_INLINE void kymo_exception_masked(uint32_t cause, kymo_address ip, uint64_t
         words[2] = (uint32_t)((uint64_t)ip >> 32);
         words[3] = (uint32_t)value;
         words[4] = (uint32_t)((uint64_t)value >> 32);
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_EXCEPTION, words, 5u);
+        kymo_record_masked_(KYMO_ID_EXCEPTION, words, 5u);
     }
 }
 #else
@@ -1998,10 +2088,11 @@ KYMO_INLINE void kymo_irq_named(
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_sys_enter(kymo_syscall id, uint64_t arg0) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SYS_ENTER)) {
-        kymo_record_3(KYMO_ID_SYS_ENTER,
-            (uint32_t)id,
-            (uint32_t)arg0,
-            (uint32_t)((uint64_t)arg0 >> 32));
+        uint32_t words[3];
+        words[0] = (uint32_t)id;
+        words[1] = (uint32_t)arg0;
+        words[2] = (uint32_t)((uint64_t)arg0 >> 32);
+        kymo_record_(KYMO_ID_SYS_ENTER, words, 3u);
     }
 }
 #else
@@ -2014,10 +2105,11 @@ KYMO_INLINE void kymo_sys_enter(kymo_syscall id, uint64_t arg0) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_sys_enter_masked(kymo_syscall id, uint64_t arg0) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SYS_ENTER)) {
-        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_SYS_ENTER,
-            (uint32_t)id,
-            (uint32_t)arg0,
-            (uint32_t)((uint64_t)arg0 >> 32));
+        uint32_t words[3];
+        words[0] = (uint32_t)id;
+        words[1] = (uint32_t)arg0;
+        words[2] = (uint32_t)((uint64_t)arg0 >> 32);
+        kymo_record_masked_(KYMO_ID_SYS_ENTER, words, 3u);
     }
 }
 #else
@@ -2035,10 +2127,11 @@ KYMO_INLINE void kymo_sys_enter_masked(kymo_syscall id, uint64_t arg0) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_sys_exit(kymo_syscall id, int64_t ret) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SYS_EXIT)) {
-        kymo_record_3(KYMO_ID_SYS_EXIT,
-            (uint32_t)id,
-            (uint32_t)ret,
-            (uint32_t)((uint64_t)ret >> 32));
+        uint32_t words[3];
+        words[0] = (uint32_t)id;
+        words[1] = (uint32_t)ret;
+        words[2] = (uint32_t)((uint64_t)ret >> 32);
+        kymo_record_(KYMO_ID_SYS_EXIT, words, 3u);
     }
 }
 #else
@@ -2051,10 +2144,11 @@ KYMO_INLINE void kymo_sys_exit(kymo_syscall id, int64_t ret) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_sys_exit_masked(kymo_syscall id, int64_t ret) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SYS_EXIT)) {
-        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_SYS_EXIT,
-            (uint32_t)id,
-            (uint32_t)ret,
-            (uint32_t)((uint64_t)ret >> 32));
+        uint32_t words[3];
+        words[0] = (uint32_t)id;
+        words[1] = (uint32_t)ret;
+        words[2] = (uint32_t)((uint64_t)ret >> 32);
+        kymo_record_masked_(KYMO_ID_SYS_EXIT, words, 3u);
     }
 }
 #else
@@ -2124,11 +2218,12 @@ KYMO_INLINE void kymo_syscall_named(
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_lock_wait(kymo_object lock, kymo_tid owner_tid, enum kymo_lock_kind kind) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_LOCK_WAIT)) {
-        kymo_record_4(KYMO_ID_LOCK_WAIT,
-            (uint32_t)lock,
-            (uint32_t)((uint64_t)lock >> 32),
-            (uint32_t)owner_tid,
-            (uint32_t)(uint8_t)kind);
+        uint32_t words[4];
+        words[0] = (uint32_t)lock;
+        words[1] = (uint32_t)((uint64_t)lock >> 32);
+        words[2] = (uint32_t)owner_tid;
+        words[3] = (uint32_t)(uint8_t)kind;
+        kymo_record_(KYMO_ID_LOCK_WAIT, words, 4u);
     }
 }
 #else
@@ -2145,11 +2240,12 @@ KYMO_INLINE void kymo_lock_wait_masked(
         kymo_tid owner_tid,
         enum kymo_lock_kind kind) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_LOCK_WAIT)) {
-        kymo_record_4_masked(KYMO_CLOCK(), KYMO_ID_LOCK_WAIT,
-            (uint32_t)lock,
-            (uint32_t)((uint64_t)lock >> 32),
-            (uint32_t)owner_tid,
-            (uint32_t)(uint8_t)kind);
+        uint32_t words[4];
+        words[0] = (uint32_t)lock;
+        words[1] = (uint32_t)((uint64_t)lock >> 32);
+        words[2] = (uint32_t)owner_tid;
+        words[3] = (uint32_t)(uint8_t)kind;
+        kymo_record_masked_(KYMO_ID_LOCK_WAIT, words, 4u);
     }
 }
 #else
@@ -2171,10 +2267,11 @@ KYMO_INLINE void kymo_lock_wait_masked(
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_lock_acquired(kymo_object lock, enum kymo_lock_kind kind, bool contended) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_LOCK_ACQUIRED)) {
-        kymo_record_3(KYMO_ID_LOCK_ACQUIRED,
-            (uint32_t)lock,
-            (uint32_t)((uint64_t)lock >> 32),
-            (uint32_t)(uint8_t)kind | (uint32_t)(uint8_t)contended << 8);
+        uint32_t words[3];
+        words[0] = (uint32_t)lock;
+        words[1] = (uint32_t)((uint64_t)lock >> 32);
+        words[2] = (uint32_t)(uint8_t)kind | (uint32_t)(uint8_t)contended << 8;
+        kymo_record_(KYMO_ID_LOCK_ACQUIRED, words, 3u);
     }
 }
 #else
@@ -2191,10 +2288,11 @@ KYMO_INLINE void kymo_lock_acquired_masked(
         enum kymo_lock_kind kind,
         bool contended) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_LOCK_ACQUIRED)) {
-        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_LOCK_ACQUIRED,
-            (uint32_t)lock,
-            (uint32_t)((uint64_t)lock >> 32),
-            (uint32_t)(uint8_t)kind | (uint32_t)(uint8_t)contended << 8);
+        uint32_t words[3];
+        words[0] = (uint32_t)lock;
+        words[1] = (uint32_t)((uint64_t)lock >> 32);
+        words[2] = (uint32_t)(uint8_t)kind | (uint32_t)(uint8_t)contended << 8;
+        kymo_record_masked_(KYMO_ID_LOCK_ACQUIRED, words, 3u);
     }
 }
 #else
@@ -2215,10 +2313,11 @@ KYMO_INLINE void kymo_lock_acquired_masked(
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_lock_release(kymo_object lock, enum kymo_lock_kind kind) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_LOCK_RELEASE)) {
-        kymo_record_3(KYMO_ID_LOCK_RELEASE,
-            (uint32_t)lock,
-            (uint32_t)((uint64_t)lock >> 32),
-            (uint32_t)(uint8_t)kind);
+        uint32_t words[3];
+        words[0] = (uint32_t)lock;
+        words[1] = (uint32_t)((uint64_t)lock >> 32);
+        words[2] = (uint32_t)(uint8_t)kind;
+        kymo_record_(KYMO_ID_LOCK_RELEASE, words, 3u);
     }
 }
 #else
@@ -2231,10 +2330,11 @@ KYMO_INLINE void kymo_lock_release(kymo_object lock, enum kymo_lock_kind kind) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_lock_release_masked(kymo_object lock, enum kymo_lock_kind kind) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_LOCK_RELEASE)) {
-        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_LOCK_RELEASE,
-            (uint32_t)lock,
-            (uint32_t)((uint64_t)lock >> 32),
-            (uint32_t)(uint8_t)kind);
+        uint32_t words[3];
+        words[0] = (uint32_t)lock;
+        words[1] = (uint32_t)((uint64_t)lock >> 32);
+        words[2] = (uint32_t)(uint8_t)kind;
+        kymo_record_masked_(KYMO_ID_LOCK_RELEASE, words, 3u);
     }
 }
 #else
@@ -2257,7 +2357,7 @@ KYMO_INLINE void kymo_lock_failed(kymo_object lock, int32_t error, enum kymo_loc
         words[1] = (uint32_t)((uint64_t)lock >> 32);
         words[2] = (uint32_t)error;
         words[3] = (uint32_t)(uint8_t)kind;
-        kymo_record_words(KYMO_ID_LOCK_FAILED, words, 4u);
+        kymo_record_(KYMO_ID_LOCK_FAILED, words, 4u);
     }
 }
 #else
@@ -2279,7 +2379,7 @@ KYMO_INLINE void kymo_lock_failed_masked(
         words[1] = (uint32_t)((uint64_t)lock >> 32);
         words[2] = (uint32_t)error;
         words[3] = (uint32_t)(uint8_t)kind;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_LOCK_FAILED, words, 4u);
+        kymo_record_masked_(KYMO_ID_LOCK_FAILED, words, 4u);
     }
 }
 #else
@@ -2405,7 +2505,7 @@ KYMO_INLINE void kymo_page_fault(
         words[2] = (uint32_t)ip;
         words[3] = (uint32_t)((uint64_t)ip >> 32);
         words[4] = (uint32_t)(uint8_t)cause | (uint32_t)(uint8_t)user << 8;
-        kymo_record_words(KYMO_ID_PAGE_FAULT, words, 5u);
+        kymo_record_(KYMO_ID_PAGE_FAULT, words, 5u);
     }
 }
 #else
@@ -2434,7 +2534,7 @@ KYMO_INLINE void kymo_page_fault_masked(
         words[2] = (uint32_t)ip;
         words[3] = (uint32_t)((uint64_t)ip >> 32);
         words[4] = (uint32_t)(uint8_t)cause | (uint32_t)(uint8_t)user << 8;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_PAGE_FAULT, words, 5u);
+        kymo_record_masked_(KYMO_ID_PAGE_FAULT, words, 5u);
     }
 }
 #else
@@ -2457,10 +2557,11 @@ KYMO_INLINE void kymo_page_fault_masked(
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_mm_page_alloc(uint64_t pfn, uint32_t order) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_MM_PAGE_ALLOC)) {
-        kymo_record_3(KYMO_ID_MM_PAGE_ALLOC,
-            (uint32_t)pfn,
-            (uint32_t)((uint64_t)pfn >> 32),
-            (uint32_t)order);
+        uint32_t words[3];
+        words[0] = (uint32_t)pfn;
+        words[1] = (uint32_t)((uint64_t)pfn >> 32);
+        words[2] = (uint32_t)order;
+        kymo_record_(KYMO_ID_MM_PAGE_ALLOC, words, 3u);
     }
 }
 #else
@@ -2473,10 +2574,11 @@ KYMO_INLINE void kymo_mm_page_alloc(uint64_t pfn, uint32_t order) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_mm_page_alloc_masked(uint64_t pfn, uint32_t order) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_MM_PAGE_ALLOC)) {
-        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_MM_PAGE_ALLOC,
-            (uint32_t)pfn,
-            (uint32_t)((uint64_t)pfn >> 32),
-            (uint32_t)order);
+        uint32_t words[3];
+        words[0] = (uint32_t)pfn;
+        words[1] = (uint32_t)((uint64_t)pfn >> 32);
+        words[2] = (uint32_t)order;
+        kymo_record_masked_(KYMO_ID_MM_PAGE_ALLOC, words, 3u);
     }
 }
 #else
@@ -2493,10 +2595,11 @@ KYMO_INLINE void kymo_mm_page_alloc_masked(uint64_t pfn, uint32_t order) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_mm_page_free(uint64_t pfn, uint32_t order) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_MM_PAGE_FREE)) {
-        kymo_record_3(KYMO_ID_MM_PAGE_FREE,
-            (uint32_t)pfn,
-            (uint32_t)((uint64_t)pfn >> 32),
-            (uint32_t)order);
+        uint32_t words[3];
+        words[0] = (uint32_t)pfn;
+        words[1] = (uint32_t)((uint64_t)pfn >> 32);
+        words[2] = (uint32_t)order;
+        kymo_record_(KYMO_ID_MM_PAGE_FREE, words, 3u);
     }
 }
 #else
@@ -2509,10 +2612,11 @@ KYMO_INLINE void kymo_mm_page_free(uint64_t pfn, uint32_t order) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_mm_page_free_masked(uint64_t pfn, uint32_t order) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_MM_PAGE_FREE)) {
-        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_MM_PAGE_FREE,
-            (uint32_t)pfn,
-            (uint32_t)((uint64_t)pfn >> 32),
-            (uint32_t)order);
+        uint32_t words[3];
+        words[0] = (uint32_t)pfn;
+        words[1] = (uint32_t)((uint64_t)pfn >> 32);
+        words[2] = (uint32_t)order;
+        kymo_record_masked_(KYMO_ID_MM_PAGE_FREE, words, 3u);
     }
 }
 #else
@@ -2541,7 +2645,7 @@ KYMO_INLINE void kymo_ipc_send(
         words[2] = (uint32_t)target_tid;
         words[3] = (uint32_t)len;
         words[4] = (uint32_t)(uint8_t)path;
-        kymo_record_words(KYMO_ID_IPC_SEND, words, 5u);
+        kymo_record_(KYMO_ID_IPC_SEND, words, 5u);
     }
 }
 #else
@@ -2570,7 +2674,7 @@ KYMO_INLINE void kymo_ipc_send_masked(
         words[2] = (uint32_t)target_tid;
         words[3] = (uint32_t)len;
         words[4] = (uint32_t)(uint8_t)path;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_IPC_SEND, words, 5u);
+        kymo_record_masked_(KYMO_ID_IPC_SEND, words, 5u);
     }
 }
 #else
@@ -2605,7 +2709,7 @@ KYMO_INLINE void kymo_ipc_receive(
         words[2] = (uint32_t)source_tid;
         words[3] = (uint32_t)len;
         words[4] = (uint32_t)(uint8_t)path;
-        kymo_record_words(KYMO_ID_IPC_RECEIVE, words, 5u);
+        kymo_record_(KYMO_ID_IPC_RECEIVE, words, 5u);
     }
 }
 #else
@@ -2634,7 +2738,7 @@ KYMO_INLINE void kymo_ipc_receive_masked(
         words[2] = (uint32_t)source_tid;
         words[3] = (uint32_t)len;
         words[4] = (uint32_t)(uint8_t)path;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_IPC_RECEIVE, words, 5u);
+        kymo_record_masked_(KYMO_ID_IPC_RECEIVE, words, 5u);
     }
 }
 #else
@@ -2661,7 +2765,7 @@ KYMO_INLINE void kymo_pipe_write(kymo_object pipe, uint32_t len) {
         words[0] = (uint32_t)pipe;
         words[1] = (uint32_t)((uint64_t)pipe >> 32);
         words[2] = (uint32_t)len;
-        kymo_record_words(KYMO_ID_PIPE_WRITE, words, 3u);
+        kymo_record_(KYMO_ID_PIPE_WRITE, words, 3u);
     }
 }
 #else
@@ -2678,7 +2782,7 @@ KYMO_INLINE void kymo_pipe_write_masked(kymo_object pipe, uint32_t len) {
         words[0] = (uint32_t)pipe;
         words[1] = (uint32_t)((uint64_t)pipe >> 32);
         words[2] = (uint32_t)len;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_PIPE_WRITE, words, 3u);
+        kymo_record_masked_(KYMO_ID_PIPE_WRITE, words, 3u);
     }
 }
 #else
@@ -2699,7 +2803,7 @@ KYMO_INLINE void kymo_pipe_read(kymo_object pipe, uint32_t len) {
         words[0] = (uint32_t)pipe;
         words[1] = (uint32_t)((uint64_t)pipe >> 32);
         words[2] = (uint32_t)len;
-        kymo_record_words(KYMO_ID_PIPE_READ, words, 3u);
+        kymo_record_(KYMO_ID_PIPE_READ, words, 3u);
     }
 }
 #else
@@ -2716,7 +2820,7 @@ KYMO_INLINE void kymo_pipe_read_masked(kymo_object pipe, uint32_t len) {
         words[0] = (uint32_t)pipe;
         words[1] = (uint32_t)((uint64_t)pipe >> 32);
         words[2] = (uint32_t)len;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_PIPE_READ, words, 3u);
+        kymo_record_masked_(KYMO_ID_PIPE_READ, words, 3u);
     }
 }
 #else
@@ -2737,7 +2841,7 @@ KYMO_INLINE void kymo_queue_send(kymo_object queue, uint32_t depth) {
         words[0] = (uint32_t)queue;
         words[1] = (uint32_t)((uint64_t)queue >> 32);
         words[2] = (uint32_t)depth;
-        kymo_record_words(KYMO_ID_QUEUE_SEND, words, 3u);
+        kymo_record_(KYMO_ID_QUEUE_SEND, words, 3u);
     }
 }
 #else
@@ -2754,7 +2858,7 @@ KYMO_INLINE void kymo_queue_send_masked(kymo_object queue, uint32_t depth) {
         words[0] = (uint32_t)queue;
         words[1] = (uint32_t)((uint64_t)queue >> 32);
         words[2] = (uint32_t)depth;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_QUEUE_SEND, words, 3u);
+        kymo_record_masked_(KYMO_ID_QUEUE_SEND, words, 3u);
     }
 }
 #else
@@ -2775,7 +2879,7 @@ KYMO_INLINE void kymo_queue_receive(kymo_object queue, uint32_t depth) {
         words[0] = (uint32_t)queue;
         words[1] = (uint32_t)((uint64_t)queue >> 32);
         words[2] = (uint32_t)depth;
-        kymo_record_words(KYMO_ID_QUEUE_RECEIVE, words, 3u);
+        kymo_record_(KYMO_ID_QUEUE_RECEIVE, words, 3u);
     }
 }
 #else
@@ -2792,7 +2896,7 @@ KYMO_INLINE void kymo_queue_receive_masked(kymo_object queue, uint32_t depth) {
         words[0] = (uint32_t)queue;
         words[1] = (uint32_t)((uint64_t)queue >> 32);
         words[2] = (uint32_t)depth;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_QUEUE_RECEIVE, words, 3u);
+        kymo_record_masked_(KYMO_ID_QUEUE_RECEIVE, words, 3u);
     }
 }
 #else
@@ -2821,7 +2925,7 @@ KYMO_INLINE void kymo_sched_process_fork(
         words[1] = (uint32_t)parent_pid;
         words[2] = (uint32_t)child_tid;
         words[3] = (uint32_t)child_pid;
-        kymo_record_words(KYMO_ID_SCHED_PROCESS_FORK, words, 4u);
+        kymo_record_(KYMO_ID_SCHED_PROCESS_FORK, words, 4u);
     }
 }
 #else
@@ -2849,7 +2953,7 @@ KYMO_INLINE void kymo_sched_process_fork_masked(
         words[1] = (uint32_t)parent_pid;
         words[2] = (uint32_t)child_tid;
         words[3] = (uint32_t)child_pid;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_SCHED_PROCESS_FORK, words, 4u);
+        kymo_record_masked_(KYMO_ID_SCHED_PROCESS_FORK, words, 4u);
     }
 }
 #else
@@ -2878,7 +2982,7 @@ KYMO_INLINE void kymo_sched_process_exit(kymo_tid tid, kymo_pid pid, int32_t sta
         words[0] = (uint32_t)tid;
         words[1] = (uint32_t)pid;
         words[2] = (uint32_t)status;
-        kymo_record_words(KYMO_ID_SCHED_PROCESS_EXIT, words, 3u);
+        kymo_record_(KYMO_ID_SCHED_PROCESS_EXIT, words, 3u);
     }
 }
 #else
@@ -2896,7 +3000,7 @@ KYMO_INLINE void kymo_sched_process_exit_masked(kymo_tid tid, kymo_pid pid, int3
         words[0] = (uint32_t)tid;
         words[1] = (uint32_t)pid;
         words[2] = (uint32_t)status;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_SCHED_PROCESS_EXIT, words, 3u);
+        kymo_record_masked_(KYMO_ID_SCHED_PROCESS_EXIT, words, 3u);
     }
 }
 #else
@@ -2924,7 +3028,7 @@ KYMO_INLINE void kymo_sched_process_exec(
         words[0] = (uint32_t)pid;
         words[1] = (uint32_t)tid;
         uint32_t count = kymo_put_text(words, 2u, filename, filename_size, KYMO_NAME_BYTES);
-        kymo_record_words(KYMO_ID_SCHED_PROCESS_EXEC, words, count);
+        kymo_record_(KYMO_ID_SCHED_PROCESS_EXEC, words, count);
     }
 }
 #else
@@ -2950,7 +3054,7 @@ KYMO_INLINE void kymo_process_kill(kymo_pid pid, kymo_tid killer_tid) {
         uint32_t words[2];
         words[0] = (uint32_t)pid;
         words[1] = (uint32_t)killer_tid;
-        kymo_record_words(KYMO_ID_PROCESS_KILL, words, 2u);
+        kymo_record_(KYMO_ID_PROCESS_KILL, words, 2u);
     }
 }
 #else
@@ -2966,7 +3070,7 @@ KYMO_INLINE void kymo_process_kill_masked(kymo_pid pid, kymo_tid killer_tid) {
         uint32_t words[2];
         words[0] = (uint32_t)pid;
         words[1] = (uint32_t)killer_tid;
-        kymo_record_words_masked(KYMO_CLOCK(), KYMO_ID_PROCESS_KILL, words, 2u);
+        kymo_record_masked_(KYMO_ID_PROCESS_KILL, words, 2u);
     }
 }
 #else
@@ -3067,10 +3171,11 @@ KYMO_INLINE void kymo_process_state(
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_mark(uint32_t id, uint64_t value) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_MARK)) {
-        kymo_record_3(KYMO_ID_MARK,
-            (uint32_t)id,
-            (uint32_t)value,
-            (uint32_t)((uint64_t)value >> 32));
+        uint32_t words[3];
+        words[0] = (uint32_t)id;
+        words[1] = (uint32_t)value;
+        words[2] = (uint32_t)((uint64_t)value >> 32);
+        kymo_record_(KYMO_ID_MARK, words, 3u);
     }
 }
 #else
@@ -3083,10 +3188,11 @@ KYMO_INLINE void kymo_mark(uint32_t id, uint64_t value) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_mark_masked(uint32_t id, uint64_t value) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_MARK)) {
-        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_MARK,
-            (uint32_t)id,
-            (uint32_t)value,
-            (uint32_t)((uint64_t)value >> 32));
+        uint32_t words[3];
+        words[0] = (uint32_t)id;
+        words[1] = (uint32_t)value;
+        words[2] = (uint32_t)((uint64_t)value >> 32);
+        kymo_record_masked_(KYMO_ID_MARK, words, 3u);
     }
 }
 #else
@@ -3102,8 +3208,9 @@ KYMO_INLINE void kymo_mark_masked(uint32_t id, uint64_t value) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_span_begin(uint32_t id) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SPAN_BEGIN)) {
-        kymo_record_1(KYMO_ID_SPAN_BEGIN,
-            (uint32_t)id);
+        uint32_t words[1];
+        words[0] = (uint32_t)id;
+        kymo_record_(KYMO_ID_SPAN_BEGIN, words, 1u);
     }
 }
 #else
@@ -3115,8 +3222,9 @@ KYMO_INLINE void kymo_span_begin(uint32_t id) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_span_begin_masked(uint32_t id) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SPAN_BEGIN)) {
-        kymo_record_1_masked(KYMO_CLOCK(), KYMO_ID_SPAN_BEGIN,
-            (uint32_t)id);
+        uint32_t words[1];
+        words[0] = (uint32_t)id;
+        kymo_record_masked_(KYMO_ID_SPAN_BEGIN, words, 1u);
     }
 }
 #else
@@ -3131,8 +3239,9 @@ KYMO_INLINE void kymo_span_begin_masked(uint32_t id) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_span_end(uint32_t id) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SPAN_END)) {
-        kymo_record_1(KYMO_ID_SPAN_END,
-            (uint32_t)id);
+        uint32_t words[1];
+        words[0] = (uint32_t)id;
+        kymo_record_(KYMO_ID_SPAN_END, words, 1u);
     }
 }
 #else
@@ -3144,8 +3253,9 @@ KYMO_INLINE void kymo_span_end(uint32_t id) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_span_end_masked(uint32_t id) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_SPAN_END)) {
-        kymo_record_1_masked(KYMO_CLOCK(), KYMO_ID_SPAN_END,
-            (uint32_t)id);
+        uint32_t words[1];
+        words[0] = (uint32_t)id;
+        kymo_record_masked_(KYMO_ID_SPAN_END, words, 1u);
     }
 }
 #else
@@ -3161,10 +3271,11 @@ KYMO_INLINE void kymo_span_end_masked(uint32_t id) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_counter(uint32_t id, int64_t value) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_COUNTER)) {
-        kymo_record_3(KYMO_ID_COUNTER,
-            (uint32_t)id,
-            (uint32_t)value,
-            (uint32_t)((uint64_t)value >> 32));
+        uint32_t words[3];
+        words[0] = (uint32_t)id;
+        words[1] = (uint32_t)value;
+        words[2] = (uint32_t)((uint64_t)value >> 32);
+        kymo_record_(KYMO_ID_COUNTER, words, 3u);
     }
 }
 #else
@@ -3177,10 +3288,11 @@ KYMO_INLINE void kymo_counter(uint32_t id, int64_t value) {
 #ifndef KYMO_OFF
 KYMO_INLINE void kymo_counter_masked(uint32_t id, int64_t value) {
     if (KYMO_EVENT_ON_((uint32_t)KYMO_ID_COUNTER)) {
-        kymo_record_3_masked(KYMO_CLOCK(), KYMO_ID_COUNTER,
-            (uint32_t)id,
-            (uint32_t)value,
-            (uint32_t)((uint64_t)value >> 32));
+        uint32_t words[3];
+        words[0] = (uint32_t)id;
+        words[1] = (uint32_t)value;
+        words[2] = (uint32_t)((uint64_t)value >> 32);
+        kymo_record_masked_(KYMO_ID_COUNTER, words, 3u);
     }
 }
 #else

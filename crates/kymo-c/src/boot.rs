@@ -79,8 +79,9 @@ unsafe fn start_as(
     let driver = options.driver.unwrap_or(SamplingDriver::Timer);
     let counts = options.starts(Mode::Count);
     let has_contexts = options.stacks.is_some() || options.counters_on.is_some();
-    let cannot_count = counts && events.groups.is_none();
-    if driver != SamplingDriver::Timer || has_contexts || cannot_count || options.send {
+    let contexts = events.contexts();
+    let cannot_do = counts && events.groups.is_none() || has_contexts && contexts.is_none();
+    if driver != SamplingDriver::Timer || cannot_do || options.send {
         return Err(Refusal::Off);
     }
     apply(&options, &mut config);
@@ -92,16 +93,24 @@ unsafe fn start_as(
                 options.records(name)
             })
         };
-        channels = started.inspect_err(|_| {
-            for before in Mode::ALL.into_iter().take(mode as usize) {
-                if options.starts(before) {
-                    // It runs.
-                    let _ = SESSIONS.finish(before as u32);
-                }
-            }
+        channels = started.inspect_err(|_| give_up(&options, mode as usize))?;
+    }
+    if has_contexts && let Some(library) = contexts {
+        (library.switch_on)(&options).map_err(|refused| {
+            give_up(&options, Mode::ALL.len());
+            Refusal::from(refused)
         })?;
     }
     Ok(channels)
+}
+
+/// Finishes the first modes, of those that the word has started.
+fn give_up(options: &Options<'_>, first: usize) {
+    let begun = Mode::ALL.into_iter().take(first);
+    for mode in begun.filter(|mode| options.starts(*mode)) {
+        // It runs.
+        let _ = SESSIONS.finish(mode as u32);
+    }
 }
 
 /// Changes the configuration as the word says.
@@ -114,7 +123,8 @@ fn apply(options: &Options<'_>, config: &mut CConfig) {
         Some(Consumer::Kernel | Consumer::None) => config.flags &= !HOST_READS,
         None => {}
     }
-    if options.starts(Mode::Sample) && ring.samples_packets == 0 {
+    let samples = options.starts(Mode::Sample) || options.stacks.is_some();
+    if samples && ring.samples_packets == 0 {
         config.samples_packets = SAMPLES_PACKETS;
     } else {
         config.samples_packets = ring.samples_packets;

@@ -55,7 +55,7 @@ pub struct CConfig {
     pub synchronize: Option<Call>,
     /// Ticks between two samples of a CPU.
     pub sample_period: u64,
-    /// Most callers of a sample; 0: as many as it can have.
+    /// Most callers of a sample and of an event; 0: as many as it can have.
     pub sample_depth: u32,
     /// What calls for samples: of `enum kymo_sampling_driver`.
     pub sample_driver: u32,
@@ -146,6 +146,14 @@ impl CConfig {
         }
     }
 
+    #[inline(always)]
+    fn depth(&self) -> u32 {
+        match self.sample_depth {
+            0 => MAX_CALLERS as u32,
+            depth => depth,
+        }
+    }
+
     /// The ring's configuration; `packets` may still be 0.
     #[inline(always)]
     pub(crate) fn ring(&self) -> Config {
@@ -187,10 +195,7 @@ impl CConfig {
             counters_period: self.counters_period,
             sampling: Sampling {
                 period: self.sample_period,
-                depth: match self.sample_depth {
-                    0 => MAX_CALLERS as u32,
-                    depth => depth,
-                },
+                depth: self.depth(),
                 driver: self.driver().unwrap_or(SamplingDriver::Timer),
             },
             ..Config::DEFAULT

@@ -251,6 +251,8 @@ pub struct Library {
     pub(crate) announce: fn(),
     /// See [`kymo_counting_tick`].
     tick: fn(&CCounting),
+    /// Records what this CPU has counted, for an event. Interrupts are masked.
+    event_count: fn(&CCounting, u32),
 }
 
 impl Library {
@@ -271,6 +273,7 @@ impl Library {
             },
             announce,
             tick: tick::<P>,
+            event_count: event_count::<P>,
         }
     }
 }
@@ -337,7 +340,7 @@ impl<P: Driven> OfCpu<P> {
     /// it already, whom this call has interrupted.
     ///
     /// # Safety
-    /// It is this CPU's, and interrupts are masked.
+    /// It is this CPU's, of this table, and interrupts are masked.
     unsafe fn with<R>(
         &self,
         table: &CCounting,
@@ -489,6 +492,30 @@ fn tick<P: Driven>(table: &CCounting) {
         let mut nobody = Groups::<0>::NONE;
         cpu.tick(&mut nobody, now);
         Tracer::<Port>::count(&COUNTING, cpu, &mut nobody, now);
+    };
+    // SAFETY: it is this CPU's, and interrupts are masked.
+    unsafe { place.with(table, count) };
+}
+
+/// Records what this CPU has counted until now, for an event that was recorded just now, with
+/// interrupts masked.
+pub(crate) fn record_counts(event: u32) {
+    if let Some(table) = table()
+        && let Some(library) = table.library()
+    {
+        (library.event_count)(table, event);
+    }
+}
+
+fn event_count<P: Driven>(table: &CCounting, event: u32) {
+    // SAFETY: the table's library is that of `P`, which called this.
+    let Some(place) = (unsafe { table.of_cpu::<P>() }) else {
+        return;
+    };
+    let count = |cpu: &mut Cpu<P, MAX_GROUPS>| {
+        if let Some(now) = now() {
+            Tracer::<Port>::event_count(cpu, event, now);
+        }
     };
     // SAFETY: it is this CPU's, and interrupts are masked.
     unsafe { place.with(table, count) };

@@ -32,7 +32,7 @@ errors! {
     Range = 34, "KYMO_ERANGE";
     /// Two events of the kernel's own have the same id, an event or a counter has the name of
     /// another one, or an event has a name of the library's: `counted_event`, `group_count`,
-    /// or one that begins with `kymo_`.
+    /// `event_count`, `event_stack`, or one that begins with `kymo_`.
     Exists = 17, "KYMO_EEXIST";
     /// An event of the kernel's own has too many fields, or too long ones, or its counters take
     /// more than 4096 words.

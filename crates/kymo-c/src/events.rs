@@ -10,6 +10,7 @@ use kymo::vocabulary::{ClockBack, Sample, Sampling, SessionEnd};
 use kymo::{ChannelKind, Memory};
 
 use crate::config::Call;
+use crate::contexts::{self, Library as Contexts};
 use crate::counters::{CCounters, Library, OwnCounters};
 use crate::counting::CCounting;
 use crate::own::{self, OwnEvent};
@@ -46,6 +47,11 @@ impl Events {
 
     pub(crate) fn counting(&self) -> Option<OwnCounters> {
         self.counters.and_then(CCounters::counting)
+    }
+
+    /// What records the contexts of events, if the kernel has that.
+    pub(crate) fn contexts(&self) -> Option<&'static Contexts> {
+        contexts::of(self.sampler)
     }
 
     /// The names of the events, which [`own::check`] has found well-formed, each with its channel.
@@ -90,6 +96,13 @@ impl Events {
             return Some(Some(event.declared()));
         }
         let index = index - groups.len();
+        let contexts = self
+            .contexts()
+            .map_or(&[] as &[_], |library| library.events);
+        if let Some(event) = contexts.get(index) {
+            return Some(Some(event.declared()));
+        }
+        let index = index - contexts.len();
         let counting = self
             .counting()
             .map_or(&[] as &[_], |counters| counters.library.events);
@@ -114,6 +127,11 @@ impl Events {
         }
         if let Some(library) = self.groups.and_then(CCounting::library) {
             for event in library.events {
+                out.write_str(event.text)?;
+            }
+        }
+        if let Some(library) = self.contexts() {
+            for event in library.events.iter().filter(|event| has(event.channel)) {
                 out.write_str(event.text)?;
             }
         }

@@ -284,4 +284,19 @@ pub static FIELDS: &[(u16, &[KnownField])] = &[
         ("group", FieldType::Unsigned { bits: 8, base: 10 }),
         ("counts", FieldType::Sequence { element: &FieldType::Unsigned { bits: 64, base: 10 }, max: 16 }),
     ]),
+    (161, &[
+        ("event", FieldType::Unsigned { bits: 32, base: 10 }),
+        ("ip", FieldType::Unsigned { bits: 64, base: 16 }),
+        ("tid", FieldType::Unsigned { bits: 32, base: 10 }),
+        ("kernel_callers", FieldType::Unsigned { bits: 8, base: 10 }),
+        ("kernel_end", FieldType::Enumeration { bits: 8, labels: &[("Absent", 0), ("Complete", 1), ("Cut", 2), ("Misaligned", 3), ("Unmapped", 4), ("NotRising", 5), ("NotCode", 6)] }),
+        ("user_end", FieldType::Enumeration { bits: 8, labels: &[("Absent", 0), ("Complete", 1), ("Cut", 2), ("Misaligned", 3), ("Unmapped", 4), ("NotRising", 5), ("NotCode", 6)] }),
+        ("callchain", FieldType::Sequence { element: &FieldType::Unsigned { bits: 64, base: 16 }, max: 127 }),
+    ]),
+    (178, &[
+        ("event", FieldType::Unsigned { bits: 16, base: 10 }),
+        ("group", FieldType::Unsigned { bits: 8, base: 10 }),
+        ("turns", FieldType::Unsigned { bits: 32, base: 10 }),
+        ("counts", FieldType::Sequence { element: &FieldType::Unsigned { bits: 64, base: 10 }, max: 16 }),
+    ]),
 ];

@@ -22,7 +22,7 @@ use crate::error::Refusal;
 use crate::fields::{FIELDS, RECORD_WORDS};
 use crate::own::OwnEvent;
 use crate::session::Kernel;
-use crate::vocabulary::{COUNTER_EVENTS, GROUP_EVENTS, VOCABULARY};
+use crate::vocabulary::{CONTEXT_EVENTS, COUNTER_EVENTS, GROUP_EVENTS, VOCABULARY};
 
 /// The kernel's own events of the last session, behind a sequence number that is odd while they are
 /// stored: one call at a time begins a session, and a panic may come in between.
@@ -86,7 +86,11 @@ impl<S: Source> Shapes for Declared<'_, S> {
 
 impl<S: Source> Known for Declared<'_, S> {
     fn event(&self, id: u32) -> Option<KnownEvent> {
-        let mut listed = VOCABULARY.iter().chain(COUNTER_EVENTS).chain(GROUP_EVENTS);
+        let mut listed = VOCABULARY
+            .iter()
+            .chain(COUNTER_EVENTS)
+            .chain(GROUP_EVENTS)
+            .chain(CONTEXT_EVENTS);
         listed.find(|event| u32::from(event.id) == id).map_or_else(
             || self.own(id)?.known(),
             |event| {

@@ -28,6 +28,7 @@ pub use kymo_c_record::{port, record};
 
 pub mod boot;
 pub mod config;
+pub mod contexts;
 pub mod counters;
 pub mod counting;
 pub mod error;
@@ -58,10 +59,12 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 /// The header was made for these places of the control blocks. It is made on a 64-bit machine: a
 /// processor with other places needs a header with both.
 const _: () = {
-    use kymo::ChannelKind::{Events, Names};
+    use kymo::ChannelKind::{Events, Names, Samples};
     use kymo::ring::local::switch_place;
     use vocabulary::PLACES;
     assert!(switch_place(Events, 0).0 == PLACES[0]);
     assert!(switch_place(Events, 32).0 == PLACES[1]);
     assert!(switch_place(Names, 32).0 == PLACES[2]);
+    assert!(switch_place(Samples, 0).0 == PLACES[3]);
+    assert!(switch_place(Samples, 32).0 == PLACES[4]);
 };

@@ -226,8 +226,14 @@ impl OwnEvent {
     }
 }
 
-/// The library's events of the mode `count`, with which a kernel that does not count is not linked.
-const OF_COUNTING: [&[u8]; 2] = [b"counted_event", b"group_count"];
+/// The library's events of the mode `count` and of contexts, with which a kernel that has neither is
+/// not linked.
+const NOT_ALWAYS: [&[u8]; 4] = [
+    b"counted_event",
+    b"group_count",
+    b"event_count",
+    b"event_stack",
+];
 
 /// Whether the events can be recorded, beside those of the vocabulary.
 ///
@@ -240,7 +246,7 @@ pub(crate) fn check(events: &[OwnEvent]) -> Result<(), Refusal> {
         let is_theirs = |other: &OwnEvent| other.id == event.id || other.name() == event.name();
         // The library's own names begin so.
         if event.name().starts_with(b"kymo_")
-            || OF_COUNTING.contains(&event.name())
+            || NOT_ALWAYS.contains(&event.name())
             || before.iter().any(is_theirs)
             || VOCABULARY
                 .iter()

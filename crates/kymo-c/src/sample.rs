@@ -61,6 +61,34 @@ pub struct CSample {
     program_stack: Option<extern "C" fn(usize, *mut CWindow) -> bool>,
 }
 
+impl CSample {
+    /// Nothing, with no memory.
+    pub(crate) const NONE: CSample = CSample {
+        ip: 0,
+        fp: 0,
+        link: 0,
+        tid: 0,
+        mode: 0,
+        missed: 0,
+        has_program: false,
+        text: [0; 2],
+        stacks: [CWindow::NONE; 2],
+        program_ip: 0,
+        program_fp: 0,
+        program_text: [0; 2],
+        program_stack: None,
+    };
+
+    /// Takes away the link register, where no leaf function was interrupted.
+    pub(crate) fn forget_link(&mut self) {
+        self.link = 0;
+    }
+
+    pub(crate) fn tid(&self) -> Tid {
+        Tid(self.tid)
+    }
+}
+
 fn range(ends: [usize; 2]) -> Range<usize> {
     let [begin, end] = ends;
     begin..end
@@ -119,7 +147,7 @@ pub unsafe extern "C" fn kymo_sample(sample: *const CSample) -> bool {
             fp: sample.fp,
         },
         mode: CpuMode::from_value(sample.mode.into()).unwrap_or(CpuMode::Kernel),
-        tid: Tid(sample.tid),
+        tid: sample.tid(),
         period: sampler.period(),
         missed: sample.missed,
     };

@@ -23,6 +23,7 @@ use kymo::{
 };
 
 use crate::config::{CConfig, Call, HOST_READS, ROLLING};
+use crate::contexts::CONTEXTS;
 use crate::counters::{self, OwnCounters};
 use crate::counting::{self, CCounting};
 use crate::error::Refusal;
@@ -117,7 +118,19 @@ impl Ground for Kernel {
     }
 
     fn contexts(&self) -> Option<&Contexts> {
-        None
+        Some(&CONTEXTS)
+    }
+
+    fn open_contexts(&self, events: &Events, config: &Config) {
+        if let Some(library) = events.contexts() {
+            (library.open)(config);
+        }
+    }
+
+    fn end_contexts(&self, mode: Mode, events: &Events, set: &dyn Fn(u32, bool)) {
+        if let Some(library) = events.contexts() {
+            (library.end)(mode, events, set);
+        }
     }
 
     fn counting(&self) -> Option<&Counting> {

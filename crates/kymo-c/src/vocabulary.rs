@@ -45,9 +45,9 @@ impl Event {
     }
 }
 
-/// Where the header looks for the switches of event 0, of event 32, and of name 32: bytes from the
-/// first control block.
-pub const PLACES: [usize; 3] = [96, 516, 1284];
+/// Where the header looks for the switches of event 0, of event 32, of name 32, and of the contexts
+/// of these two events: bytes from the first control block.
+pub const PLACES: [usize; 5] = [96, 516, 1284, 1632, 2052];
 
 /// Bytes of memory for each CPU that counts, which the header's macro makes.
 pub const CPU_SIZE: usize = 10240;
@@ -1134,6 +1134,53 @@ pub static GROUP_EVENTS: &[Event] = &[
     },
 ];
 
+/// The contexts of events.
+pub static CONTEXT_EVENTS: &[Event] = &[
+    Event {
+        id: 161,
+        name: 11,
+        channel: ChannelKind::Samples,
+        shape: 0x190014,
+        words: 262,
+        text: r#"event {
+	name = "event_stack";
+	id = 161;
+	stream_id = 2;
+	fields := struct {
+		uint32_t _event;
+		hex64_t _ip;
+		uint32_t _tid;
+		uint8_t _kernel_callers;
+		enum : uint8_t { "Absent" = 0, "Complete" = 1, "Cut" = 2, "Misaligned" = 3, "Unmapped" = 4, "NotRising" = 5, "NotCode" = 6 } _kernel_end;
+		enum : uint8_t { "Absent" = 0, "Complete" = 1, "Cut" = 2, "Misaligned" = 3, "Unmapped" = 4, "NotRising" = 5, "NotCode" = 6 } _user_end;
+		length_t __callchain_length; flag_t __callchain_cut; hex64_t _callchain[__callchain_length];
+	};
+};
+
+"#,
+    },
+    Event {
+        id: 178,
+        name: 11,
+        channel: ChannelKind::Events,
+        shape: 0x190008,
+        words: 37,
+        text: r#"event {
+	name = "event_count";
+	id = 178;
+	stream_id = 0;
+	fields := struct {
+		uint16_t _event;
+		uint8_t _group;
+		uint32_t _turns;
+		length_t __counts_length; flag_t __counts_cut; uint64_t _counts[__counts_length];
+	};
+};
+
+"#,
+    },
+];
+
 /// [`kymo_start`], by the name that this header has for it: with another one nothing
 /// links.
 ///
@@ -1141,11 +1188,11 @@ pub static GROUP_EVENTS: &[Event] = &[
 /// As there.
 #[cfg_attr(
     not(feature = "nmi"),
-    unsafe(export_name = "kymo_start_for_header_09c5513a")
+    unsafe(export_name = "kymo_start_for_header_704223d2")
 )]
 #[cfg_attr(
     feature = "nmi",
-    unsafe(export_name = "kymo_start_for_header_09c5513a_nmi")
+    unsafe(export_name = "kymo_start_for_header_704223d2_nmi")
 )]
 pub unsafe extern "C" fn start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.

@@ -439,6 +439,131 @@ fn what_processors_count_for_c_is_in_the_trace() {
     }
 }
 
+/// Names what an address is in, of the functions that the trace names by where they begin; what
+/// stands in front of all or far behind is `?`.
+fn functions(lines: &[String], names: &[&'static str]) -> impl Fn(&str) -> &'static str {
+    let begins = lines.iter().filter_map(|line| {
+        let (_, begin) = line.split_once(" function begin=")?;
+        Some(begin.parse::<u64>().unwrap())
+    });
+    let all: Vec<(u64, &str)> = begins.zip(names.iter().copied()).collect();
+    assert_eq!(all.len(), names.len());
+    move |address| {
+        let address: u64 = address.parse().unwrap();
+        let before = all.iter().filter(|(begin, _)| *begin < address);
+        let last = before.max().filter(|(begin, _)| address - begin < 16384);
+        last.map_or("?", |(_, name)| name)
+    }
+}
+
+/// Each event of the trace as its stream, its name and its number, each stack as its event, its
+/// thread and its functions, and each count as its event and its counts.
+fn shown(lines: &[String], names: &[&'static str]) -> Vec<String> {
+    let function = functions(lines, names);
+    let field = |line: &str, name: &str| -> String {
+        let found = line.split_once(&format!(" {name}=")).unwrap().1;
+        found.split(' ').next().unwrap().to_owned()
+    };
+    let show = |line: &String| {
+        let event = line.split(' ').nth(1).unwrap();
+        let list = || line.rsplit_once('[').unwrap().1.trim_end_matches(']');
+        match event {
+            "event_stack" => {
+                let first = function(&field(line, "ip"));
+                let callers: Vec<&str> = list().split(' ').map(&function).collect();
+                assert_eq!(field(line, "kernel_callers"), callers.len().to_string());
+                let (id, tid) = (field(line, "event"), field(line, "tid"));
+                format!("{id} by {tid}: {first} < {}", callers.join(" < "))
+            }
+            "event_count" => format!("{} {}", field(line, "event"), list()),
+            _ => line.clone(),
+        }
+    };
+    let is_shown = |line: &&String| {
+        !["function", "_0 counted_event", "group_count"]
+            .iter()
+            .any(|event| line.contains(&format!("{event} ")))
+    };
+    lines.iter().filter(is_shown).map(show).collect()
+}
+
+/// P-54 and N-05 in C: events record who called them, in all forms that an event has and however the
+/// kernel is optimized, and what their CPU has counted; as long as that is asked for.
+#[test]
+fn events_of_c_record_their_callers_and_counts() {
+    let kernel = ["-DKYMO_WITH_CONTEXTS", "-fno-omit-frame-pointer"];
+    let names = [
+        "is_done",
+        "is_done_masked",
+        "is_rare",
+        "is_large",
+        "yields",
+        "wakes",
+        "outer",
+        "record",
+    ];
+    for (folder, language, level) in [
+        ("contexts_0", &C[..], "-O0"),
+        ("contexts_1", &C, "-O1"),
+        ("contexts_2", &C, "-O2"),
+        ("contexts_s", &C, "-Os"),
+        ("contexts_cpp", &CPP, "-O2"),
+    ] {
+        let flags = [&kernel[..], &[level]].concat();
+        let trace = recorded_with(library(), &flags, "contexts", folder, language);
+        let lines = lines(&Trace::open(&trace).unwrap());
+        let expected = [
+            "events_0 done number=1",
+            "events_0 done number=2",
+            "21 by 7: is_done < outer < record",
+            "events_0 done number=3",
+            "21 by 7: is_done_masked < outer < record",
+            "events_0 rare ",
+            "1000 by 7: is_rare < outer < record",
+            "events_0 large a=4 b=2 c=3",
+            "22 by 7: is_large < outer < record",
+            "events_0 thread_yield tid=5",
+            "69 by 7: yields < outer < record",
+            "events_0 sched_wakeup_new tid=6 waker_tid=0 target_cpu=0",
+            "71 by 7: wakes < outer < record",
+            "events_1 done number=7",
+            "21 by 8: is_done < outer < record",
+            "events_0 done number=8",
+            "events_0 done number=9",
+            "21 100 10",
+            "events_0 done number=10",
+            "21 by 7: is_done_masked < outer < record",
+            "21 200 20",
+            "events_0 done number=11",
+            "21 by 7: is_done < outer < record",
+            "events_0 done number=12",
+            "21 by 7: is_done < outer < record",
+        ];
+        assert_eq!(shown(&lines, &names), expected, "{level}");
+    }
+}
+
+/// The word `kymo=` asks for the same, and says how deep chains go.
+#[test]
+fn a_word_has_events_of_c_record_their_callers_and_counts() {
+    let flags = [
+        "-DKYMO_WITH_CONTEXTS",
+        "-fno-omit-frame-pointer",
+        "-DBY_WORD",
+    ];
+    let trace = recorded_with(library(), &flags, "contexts", "contexts_word", &C);
+    let lines = lines(&Trace::open(&trace).unwrap());
+    let expected = [
+        "events_0 done number=1",
+        "21 by 7: is_done < outer",
+        "21 100",
+        "events_0 rare ",
+        "1000 by 7: is_rare < outer",
+        "events_0 large a=2 b=2 c=3",
+    ];
+    assert_eq!(shown(&lines, &["is_done", "is_rare", "outer"]), expected);
+}
+
 /// P-27 in C: what is sent in frames is received, over a line that is slow and over an up-buffer;
 /// what has no room is counted.
 #[test]
@@ -626,9 +751,14 @@ fn the_header_compiles_alone() {
          KYMO_EVENTS(MINE)\nKYMO_EVENT_TABLE(mine, MINE)\n\
          #define COUNTED(COUNTER, GAUGE, HISTOGRAM) COUNTER(a, things) HISTOGRAM(b, bytes) GAUGE(c, things)\nKYMO_COUNTERS(COUNTED)\n\
          KYMO_COUNTER_TABLE(counted, COUNTED)\nKYMO_MEMORY_COUNTING(2, 1 << 20)\n\
-         KYMO_SAMPLER(sampler, 2)\nstatic const struct kymo_pmu pmu = {0, 0, 0, 0, 0, 0, 0};\n\
+         KYMO_SAMPLER(sampler, 2)\n\
+         #ifdef KYMO_WITH_CONTEXTS\nstatic void here(struct kymo_sample *sample) { sample->tid = 1; }\n\
+         KYMO_SAMPLER_OF_EVENTS(other, 2, here)\n\
+         static const struct kymo_sampler *const both[] = {&sampler, &other};\n\
+         #else\nstatic const struct kymo_sampler *const both[] = {&sampler, &sampler};\n#endif\n\
+         static const struct kymo_pmu pmu = {0, 0, 0, 0, 0, 0, 0};\n\
          KYMO_COUNTING(counting, 2, &pmu)\nint use(void);\nint use(void) {\n\
-         struct kymo_config config;\nKYMO_OWN(config, mine);\nconfig.sampler = &sampler;\n\
+         struct kymo_config config;\nKYMO_OWN(config, mine);\nconfig.sampler = both[1];\n\
          config.counters = &counted;\ncount_a(1);\ncount_a_masked(1);\ncount_c(-1);\n\
          count_c_masked(-1);\nobserve_b(1);\nobserve_b_masked(1);\nkymo_tick();\n\
          config.counting = &counting;\nkymo_counting_tick();\n\
@@ -643,7 +773,12 @@ fn the_header_compiles_alone() {
         &CPP,
         &["c++", "-x", "c++", "-std=c++17"],
     ] {
-        for off in [&[][..], &["-DKYMO_OFF"]] {
+        for off in [
+            &[][..],
+            &["-DKYMO_OFF"],
+            &["-DKYMO_WITH_CONTEXTS"],
+            &["-DKYMO_OFF", "-DKYMO_WITH_CONTEXTS"],
+        ] {
             for types in ["", OWN_TYPES] {
                 let folder = scratch("alone");
                 let file = folder.join("alone.c");

@@ -29,8 +29,13 @@ void app(void);
 #define TRACE_SAMPLES 0
 #define TRACE_PERIOD 0
 #endif
+/* More memory, for sessions of the application's own. */
+#ifndef TRACE_ROOM
+#define TRACE_ROOM 0
+#endif
 #define TRACE_MEMORY                                                              \
-    (KYMO_REGION_SIZE(1, TRACE_PACKETS, TRACE_PACKET_SIZE) + TRACE_SAMPLES * TRACE_PACKET_SIZE)
+    (KYMO_REGION_SIZE(1, TRACE_PACKETS, TRACE_PACKET_SIZE) + TRACE_SAMPLES * TRACE_PACKET_SIZE + \
+     TRACE_ROOM)
 
 void tracing_start(void);
 void tracing_stop(void);

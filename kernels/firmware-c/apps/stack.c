@@ -33,6 +33,11 @@ static int32_t put(void *context, const char *text, size_t size) {
 
 static int32_t event(void) { return trace_sample_taken(1, 2), 0; }
 static int32_t name(void) { return kymo_thread_name(1, "one", KYMO_TO_NUL), 0; }
+/* In contexts.c, which is compiled for events with contexts. */
+extern const struct kymo_sampler *const sampler_of_events;
+int32_t event_with_contexts(void);
+int32_t switch_contexts_on(void);
+
 static int32_t start(void) { return kymo_start(KYMO_TRACE, &config); }
 static int32_t start_count(void) { return kymo_start(KYMO_COUNT, &config); }
 static int32_t tick(void) { return kymo_counting_tick(), 0; }
@@ -110,9 +115,22 @@ void app(void) {
     config.counting = &counting;
     config.counting_groups = "cycles+instructions++branches+branch-misses";
     config.counting_ns = 1;
+    config.sampler = sampler_of_events;
+    config.samples_packets = 4;
     used(start, "start");
     show("start_count", used(start_count, "start"));
     const uint32_t tick_bytes = used(tick, "tick");
+    /* With callers and counts; packets get full. */
+    if (switch_contexts_on() < 0) {
+        print("events have no callers or counts\n");
+        machine_exit(1);
+    }
+    uint32_t context = 0;
+    for (uint32_t i = 0; i < 200; i++) {
+        const uint32_t bytes = used(event_with_contexts, "event");
+        context = bytes > context ? bytes : context;
+    }
+    show("context", context);
     show("stop_count", used(stop_count, "stop"));
     kymo_finish(KYMO_COUNT, NULL);
     finish();

@@ -71,6 +71,7 @@ fn compared(image: &str, machine: &[&str]) -> (PathBuf, String) {
     run(&mut kymo(["check".as_ref(), trace.as_os_str()]), 0);
     babeltrace::compare(&trace);
     shares_are_those_of_the_work(&trace);
+    callers_are_those_of_the_source(&trace);
     (trace, console)
 }
 
@@ -92,27 +93,34 @@ fn every_processor_records_and_samples() {
 }
 
 /// V-14 in C, by the library's drivers: with the deterministic clock, a nanosecond is an
-/// instruction and a cycle.
+/// instruction and a cycle. Events with counts have those of their time.
 fn counts_are_those_of_the_clock(trace: &Path) {
-    let (mut switches, mut last) = (0, None);
+    let (mut switches, mut last, mut events) = (0, None, 0);
     for item in Trace::open(trace).unwrap().events() {
         let Item::Event(event) = item.unwrap() else {
             continue;
         };
         match event.name() {
             "sched_switch" if last.is_some() => switches += 1,
-            "group_count" => {
+            of @ ("group_count" | "event_count") => {
                 let number = |name| event.fields.get(name).unwrap().as_u64().unwrap();
                 let Some(Value::Array(counts)) = event.fields.get("counts") else {
                     panic!("{:?}", event.fields);
                 };
                 let counts: Vec<u64> = counts.iter().map(|count| count.as_u64().unwrap()).collect();
-                assert_eq!(counts[2], switches);
-                last = Some((counts[0], counts[1], number("time_running")));
+                assert_eq!(counts[2], switches, "{of}");
+                if of == "event_count" {
+                    let (before, _, _) = last.unwrap();
+                    assert!(counts[0] > before, "{} after {before}", counts[0]);
+                    events += 1;
+                } else {
+                    last = Some((counts[0], counts[1], number("time_running")));
+                }
             }
             _ => {}
         }
     }
+    assert_eq!(events, 400);
     let (cycles, instructions, running) = last.unwrap();
     assert!(running > 100_000_000, "{running} ns");
     for count in [cycles, instructions] {
@@ -153,6 +161,27 @@ fn nmis_record_while_a_record_is_made() {
     assert_eq!(steps, said(&console, "steps"));
     // NMIs came while the kernel was in a call that records.
     assert!(said(&console, "nested") > 50, "{console}");
+}
+
+/// P-54 in C: each piece of work that records it shows who called for it.
+fn callers_are_those_of_the_source(trace: &Path) {
+    let flame = ["flame", "--format", "folded", "--event", "done"];
+    let text = String::from_utf8(run(kymo(flame).arg(trace), 0).stdout).unwrap();
+    let mut callers: Vec<(&str, &str)> = text
+        .lines()
+        .map(|line| {
+            let (stack, count) = line.rsplit_once(' ').unwrap();
+            // Functions of the header may be inlined there.
+            let (callers, _) = stack.split_once(";trace_done").unwrap_or((stack, ""));
+            (callers, count)
+        })
+        .collect();
+    callers.sort_unstable();
+    let expected = [
+        ("thread_begin;is_heavy;more_work;work", "200"),
+        ("thread_begin;is_light;work", "200"),
+    ];
+    assert_eq!(callers, expected);
 }
 
 fn shares_are_those_of_the_work(trace: &Path) {

@@ -79,13 +79,13 @@ const OWN_BYTES: usize = 4096;
 /// As many words of their sizes.
 const OWN_EVENTS: usize = 64;
 
-/// What the library does not record for a kernel in C yet.
-const NOT_YET: [&str; 2] = ["event_stack", "stack_copy"];
+/// What the library does not record for a kernel in C, or only where it records contexts.
+const NOT_ALWAYS: [&str; 2] = ["event_stack", "stack_copy"];
 
 /// The events that a kernel in C may record, and those that the library records.
 fn events() -> Vec<&'static EventSchema> {
     let is_known = |event: &&EventSchema| rust_name(event.name).is_some();
-    let is_there = |event: &&EventSchema| is_known(event) && !NOT_YET.contains(&event.name);
+    let is_there = |event: &&EventSchema| is_known(event) && !NOT_ALWAYS.contains(&event.name);
     ALL.events().iter().copied().filter(is_there).collect()
 }
 
@@ -105,7 +105,15 @@ fn counting() -> [&'static EventSchema; 3] {
 
 /// The events of the mode `count`, which the library records.
 fn counted() -> Vec<&'static EventSchema> {
-    let names = ["counted_event", "group_count"];
+    called(["counted_event", "group_count"])
+}
+
+/// The contexts of events, which the library records.
+fn contexts() -> Vec<&'static EventSchema> {
+    called(["event_stack", "event_count"])
+}
+
+fn called(names: [&str; 2]) -> Vec<&'static EventSchema> {
     let all = ALL.events().iter().copied();
     all.filter(|event| names.contains(&event.name)).collect()
 }
@@ -254,7 +262,8 @@ fn comment(docs: &[&str], indent: &str) -> String {
 
 /// Bytes of the region that depend neither on the processor nor on the CPUs.
 pub fn fixed_bytes() -> usize {
-    let shapes = 8 * (events().len() + counted().len() + OWN_EVENTS);
+    let events = events().len() + counted().len() + contexts().len();
+    let shapes = 8 * (events + OWN_EVENTS);
     (shapes + metadata().len() + OWN_BYTES).next_multiple_of(64)
 }
 
@@ -272,7 +281,7 @@ pub fn metadata() -> String {
         samples: true,
         counters: Counters::NONE,
     };
-    let events = [events(), counted()].concat();
+    let events = [events(), counted(), contexts()].concat();
     let vocabulary: &'static Vocabulary = Box::leak(Box::new(Vocabulary::new(Vec::leak(events))));
     let mut out = String::new();
     tsdl::write(&mut out, &session, vocabulary).unwrap();
@@ -446,22 +455,10 @@ fn arguments(names: &[String]) -> String {
 }
 
 fn body(event: &EventSchema, made: &Function, form: &str, id: &str) -> String {
-    let count = made.words.len();
-    let masked = form == "_masked";
-    if event.id < 30 && count <= 4 && made.texts.is_empty() {
-        let time = if masked { "KYMO_CLOCK(), " } else { "" };
-        let words: String = made
-            .words
-            .iter()
-            .map(|word| format!(",\n            {word}"))
-            .collect();
-        return format!("        kymo_record_{count}{form}({time}{id}{words});\n");
-    }
     let (mut body, len) = words_of(made, "        ");
-    let record = match (event.channel, masked) {
-        (ChannelKind::Names, _) => format!("kymo_record_name({id}, words, {len})"),
-        (_, false) => format!("kymo_record_words({id}, words, {len})"),
-        (_, true) => format!("kymo_record_words_masked(KYMO_CLOCK(), {id}, words, {len})"),
+    let record = match event.channel {
+        ChannelKind::Names => format!("kymo_record_name({id}, words, {len})"),
+        _ => format!("kymo_record{form}_({id}, words, {len})"),
     };
     writeln!(body, "        {record};").unwrap();
     body
@@ -471,7 +468,11 @@ fn body(event: &EventSchema, made: &Function, form: &str, id: &str) -> String {
 fn words_of(made: &Function, indent: &str) -> (String, String) {
     let count = made.words.len();
     let room = count + made.texts.len() * (1 + NAME_BYTES / 4);
-    let mut lines = format!("{indent}uint32_t words[{}];\n", room.max(1));
+    if room == 0 {
+        let lines = format!("{indent}const uint32_t words[1] = {{0}};\n");
+        return (lines, "0u".to_owned());
+    }
+    let mut lines = format!("{indent}uint32_t words[{room}];\n");
     for (at, word) in made.words.iter().enumerate() {
         writeln!(lines, "{indent}words[{at}] = {word};").unwrap();
     }
@@ -579,6 +580,8 @@ pub fn header() -> String {
         ("@EVENTS_ON@", on(ChannelKind::Events, 0).to_string()),
         ("@EVENTS_MORE@", more(ChannelKind::Events).to_string()),
         ("@NAMES_MORE@", more(ChannelKind::Names).to_string()),
+        ("@CONTEXTS_ON@", on(ChannelKind::Samples, 0).to_string()),
+        ("@CONTEXTS_MORE@", more(ChannelKind::Samples).to_string()),
         ("@NAME_BYTES@", NAME_BYTES.to_string()),
         ("@RECORD_WORDS@", RECORD_WORDS.to_string()),
         ("@TYPES@", types()),
@@ -618,11 +621,13 @@ pub fn table() -> String {
         switch_place(ChannelKind::Events, 0).0,
         switch_place(ChannelKind::Events, 32).0,
         switch_place(ChannelKind::Names, 32).0,
+        switch_place(ChannelKind::Samples, 0).0,
+        switch_place(ChannelKind::Samples, 32).0,
     ];
     writeln!(
         out,
-        "/// Where the header looks for the switches of event 0, of event 32, and of name 32: bytes \
-         from the\n/// first control block.\npub const PLACES: [usize; 3] = {places:?};\n"
+        "/// Where the header looks for the switches of event 0, of event 32, of name 32, and of the \
+         contexts\n/// of these two events: bytes from the first control block.\npub const PLACES: [usize; 5] = {places:?};\n"
     )
     .unwrap();
     writeln!(
@@ -639,6 +644,7 @@ pub fn table() -> String {
             counting().to_vec(),
         ),
         ("GROUP_EVENTS", "The events of the mode `count`.", counted()),
+        ("CONTEXT_EVENTS", "The contexts of events.", contexts()),
     ] {
         writeln!(out, "/// {doc}\npub static {name}: &[Event] = &[").unwrap();
         for event in events {
@@ -697,7 +703,8 @@ fn entry(event: &EventSchema) -> String {
 /// The library's table of the events' fields, for those who show records.
 pub fn fields() -> String {
     let mut out = FIELDS_HEAD.replace("@RECORD_WORDS@", &RECORD_WORDS.to_string());
-    for event in events().into_iter().chain(counting()).chain(counted()) {
+    let on_demand = [counting().to_vec(), counted(), contexts()].concat();
+    for event in events().into_iter().chain(on_demand) {
         writeln!(out, "    ({}, &[", event.id).unwrap();
         for field in event.fields {
             writeln!(

@@ -12,7 +12,7 @@
 #define STEPS 20000u
 
 #define STEP(FIELD) FIELD(u32, number)
-#define MY_EVENTS(EVENT, BARE) EVENT(21, step, STEP) EVENT(22, done, STEP)
+#define MY_EVENTS(EVENT, BARE) EVENT(21, step, STEP) EVENT(22, done, STEP) EVENT(23, hit, STEP)
 KYMO_EVENTS(MY_EVENTS)
 KYMO_EVENT_TABLE(my_events, MY_EVENTS)
 
@@ -154,6 +154,8 @@ void nmi(const struct frame *frame) {
     nmis++;
     nested += is_recording;
     kymo_irq_handler_entry_masked(NMI);
+    if (nmis % 100 == 0)
+        trace_hit_masked(nmis);
     look(frame);
     kymo_irq_handler_exit_masked(NMI);
 }
@@ -220,6 +222,7 @@ _Noreturn void main(void) {
     if (config.counting != NULL && !counts)
         print("kernel: this machine does not count\n");
     if (kymo_switch_stacks(KYMO_TRACE, 22, true) < 0 ||
+        kymo_switch_stacks(KYMO_TRACE, 23, true) < 0 ||
         (counts && kymo_switch_counts(KYMO_COUNT, 22, true) < 0)) {
         print("kernel: events have no callers or counts\n");
         power_off();

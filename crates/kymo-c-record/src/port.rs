@@ -205,7 +205,12 @@ unsafe impl Platform for Port {
 
     fn sampling(sampling: &Sampling) {
         let Some(sampler) = sampler() else { return };
-        sampler.set(sampling);
+        // Without samples, events' callers go as deep as before.
+        let depth = match sampling.period {
+            0 => sampler.depth(),
+            _ => sampling.depth,
+        };
+        sampler.set(&Sampling { depth, ..*sampling });
         let address = SAMPLING.load(Relaxed);
         if address != 0 {
             // SAFETY: `start` stored a function of this type, as C's type checker has seen.

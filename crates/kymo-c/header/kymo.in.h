@@ -16,7 +16,7 @@
  *
  * Stack that the calls take, on RV32: 2,432 bytes for kymo_start, 2,048 for kymo_read, 1,664 for
  * kymo_stop, 640 for kymo_finish, 1,664 for kymo_send, 4,096 for kymo_dump and those like it; 64 for
- * an event, 592 for one with callers or counts, 160 for a name. KYMO_COUNT takes 3,136 bytes of kymo_start, 2,448 of kymo_stop, and
+ * an event, 704 for one with callers or counts, 160 for a name. KYMO_COUNT takes 3,136 bytes of kymo_start, 2,448 of kymo_stop, and
  * 2,720 of kymo_counting_tick. 64-bit processors take more. What functions of the kernel's take
  * comes on top.
  *
@@ -74,7 +74,7 @@ extern "C" {
  * counted. Called with interrupts masked, and in every record: keep it short. It records nothing. */
 uint64_t kymo_port_clock(void);
 
-/* Ticks a second. kymo_start asks once, and refuses to start while it is 0. */
+/* Ticks a second. kymo_start refuses to start while it is 0; what counts asks each time. */
 uint64_t kymo_port_frequency(void);
 
 /* The number of this CPU, from 0. A library that was built for one CPU does not ask; count_..._masked
@@ -92,12 +92,14 @@ void kymo_port_unmask(uintptr_t saved);
 
 /* With KYMO_WITH_CONTEXTS defined in a file, its events can record who called them, and what their
  * CPU has counted (kymo_switch_stacks, kymo_switch_counts); best for the whole kernel
- * (-DKYMO_WITH_CONTEXTS). This costs a load and a branch for each event that is on. */
-#if defined(KYMO_WITH_CONTEXTS) && !defined(__GNUC__)
+ * (-DKYMO_WITH_CONTEXTS). This costs a load and a branch for each event that is on, and some bytes of
+ * its caller's stack. An event with callers or counts also calls kymo_port_mask and _unmask, the
+ * functions of the sampler and of the counters' driver, and kymo_port_frequency; in an NMI, too. */
+#if defined(KYMO_WITH_CONTEXTS) && !defined(__GNUC__) && !defined(KYMO_OFF)
 #error "KYMO_WITH_CONTEXTS needs a compiler like gcc or clang"
 #endif
 
-/* What the functions ..._masked read the clock with, for kernels that have a cheaper way than a
+/* What the functions ..._masked and events with callers read the clock with, for kernels that have a cheaper way than a
  * function: define it before this file is included. With KYMO_NMI, for a library that was built for
  * NMIs (--nmi), they read none: the library does. */
 #ifdef KYMO_NMI
@@ -206,6 +208,8 @@ struct kymo_event {
 #define KYMO_ROLLING 1u
 /* A host reads the memory of the machine, and frees packets; kymo_read frees none. */
 #define KYMO_HOST_READS 2u
+/* For `sample_depth`: the thread and the place, without callers. */
+#define KYMO_NO_CALLERS 0xffffffffu
 
 /* What a counter of the kernel's own is. */
 enum kymo_counter_kind {
@@ -251,7 +255,8 @@ struct kymo_config {
      * an interrupt. Needed for more than one CPU. */
     void (*synchronize)(void);
     uint64_t sample_period; /* ticks between two samples of a CPU, for KYMO_SAMPLE */
-    uint32_t sample_depth;  /* most callers of a sample or an event, up to 127; 0: that many */
+    uint32_t sample_depth;  /* most callers of a sample or an event, up to 127; 0: that many.
+                             * KYMO_NO_CALLERS: none */
     uint32_t sample_driver; /* of enum kymo_sampling_driver: what calls kymo_sample. TIMER, NMI or IPI */
     /* What KYMO_SAMPLER or KYMO_SAMPLER_OF_EVENTS has defined; NULL: no samples. */
     const struct kymo_sampler *sampler;
@@ -410,7 +415,7 @@ struct kymo_counted {
 
 /* The driver of the processors' counters. All CPUs have the same. Counters are numbered from 0 to 63,
  * and sets of them are bits. The functions are called with interrupts masked, on the CPU whose counters
- * they are. */
+ * they are; where an NMI records an event with counts, in that, too. */
 struct kymo_pmu {
     uint32_t slots; /* most events of a group that need a counter */
     /* The counters that can count an event; 0 if none can, or not without the excluded modes. */
@@ -462,10 +467,11 @@ extern const uint8_t kymo_counting_library[], kymo_counting_ready_library[];
 
 /* ---- Samples ---- */
 
+struct kymo_sample;
+
 /* The room that samples take for callers: KYMO_SAMPLER(name, cpus) stands once, in one C file, at
  * file scope; the configuration's `sampler` is then &name. 2 KiB for each CPU, 1 KiB on 32-bit
  * processors. */
-struct kymo_sample;
 struct kymo_sampler {
     void *places;
     uint32_t cpus;
@@ -477,11 +483,14 @@ struct kymo_sampler {
  * KYMO_WITH_CONTEXTS, whose events can then record their callers, also where no samples are taken.
  * The session needs `samples_packets` for them. `here` is a function of the kernel's that fills in
  * what runs now: `tid`, `text` and `stacks`, and what the kernel has of `has_program` and the rest
- * behind; all else is zero. It is called with interrupts masked, and records nothing. */
+ * behind; all else is zero. Its windows can be read until the event is recorded. It is called with
+ * interrupts masked, also in an NMI that records such an event, and records nothing. */
 #ifdef KYMO_OFF
 #define KYMO_SAMPLER(name, cpus) static const struct kymo_sampler name = {0, (cpus), 0, 0};
+#ifdef KYMO_WITH_CONTEXTS
 #define KYMO_SAMPLER_OF_EVENTS(name, cpus, here)                                  \
     static const struct kymo_sampler name = {0, (cpus), 0, (here)};
+#endif
 #else
 #define KYMO_SAMPLER(name, cpus) KYMO_SAMPLER_(name, cpus, 0, 0)
 #define KYMO_SAMPLER_(name, cpus, library, here)                                  \
@@ -604,15 +613,17 @@ int32_t kymo_counts(struct kymo_counts *counts);
  * kernel's own. */
 int32_t kymo_switch(uint32_t mode, uint32_t id, bool on);
 
-/* Has an event record who called it, or not any more, until KYMO_TRACE stops. Refused (KYMO_EINVAL)
- * where there is no such event, or the session was started without a `sampler` of
- * KYMO_SAMPLER_OF_EVENTS or without `samples_packets`. Chains go as deep as the first mode's
- * `sample_depth`, or that of KYMO_SAMPLE. */
+/* Has an event record who called it, or not any more, until KYMO_TRACE stops. `mode` is KYMO_TRACE.
+ * Refused (KYMO_EINVAL) where there is no such event, or the session was started without a `sampler` of
+ * KYMO_SAMPLER_OF_EVENTS or without `samples_packets`. Events of files without KYMO_WITH_CONTEXTS
+ * record no callers. Chains go as deep as the first mode's `sample_depth` says; from the start of
+ * KYMO_SAMPLE on, as deep as its own does. */
 int32_t kymo_switch_stacks(uint32_t mode, uint32_t id, bool on);
 
 /* Has an event record what its CPU has counted, or not any more, until KYMO_TRACE or KYMO_COUNT stops.
  * `mode` is KYMO_COUNT. Refused (KYMO_EINVAL) where there is no such event, or the session was started
- * without a `sampler` of KYMO_SAMPLER_OF_EVENTS. Events in an NMI may lack their counts. */
+ * without a `sampler` of KYMO_SAMPLER_OF_EVENTS. There are none before the CPU's first tick, and in an
+ * NMI there may be none. */
 int32_t kymo_switch_counts(uint32_t mode, uint32_t id, bool on);
 
 /* Calls dump_state again: for a flight recorder, before kymo_stop. */

@@ -11,7 +11,7 @@ use kymo::event::name_fits;
 use kymo::vocabulary::SamplingDriver;
 use kymo::{ChannelKind, Consumer, Mode};
 
-use crate::config::{CConfig, HOST_READS};
+use crate::config::{CConfig, HOST_READS, NO_CALLERS};
 use crate::error::Refusal;
 use crate::own;
 use crate::session::{SESSIONS, answer, start};
@@ -131,5 +131,8 @@ fn apply(options: &Options<'_>, config: &mut CConfig) {
     }
     config.counting_ns = options.count_ns.unwrap_or(config.counting_ns);
     config.sample_period = ring.sampling.period;
-    config.sample_depth = ring.sampling.depth;
+    config.sample_depth = match ring.sampling.depth {
+        0 => NO_CALLERS,
+        depth => depth,
+    };
 }

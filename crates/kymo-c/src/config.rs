@@ -14,6 +14,8 @@ use kymo_c_record::port::{CSampler, kymo_memory_cpus, kymo_port_frequency, memor
 
 /// `KYMO_ROLLING`: a full ring reuses its oldest packet.
 pub const ROLLING: u32 = flags::ROLLING;
+/// `KYMO_NO_CALLERS`: a depth of none, as 0 is as many as there can be.
+pub const NO_CALLERS: u32 = u32::MAX;
 /// `KYMO_HOST_READS`: a host reads the memory; `kymo_read` frees no packet.
 pub const HOST_READS: u32 = 2;
 
@@ -150,6 +152,7 @@ impl CConfig {
     fn depth(&self) -> u32 {
         match self.sample_depth {
             0 => MAX_CALLERS as u32,
+            NO_CALLERS => 0,
             depth => depth,
         }
     }

@@ -7,10 +7,9 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use kymo::boot::Options;
 use kymo::event::Declared;
-use kymo::platform::Interrupts;
 use kymo::vocabulary::{Sampling, SamplingDriver};
 use kymo::{Config, Contexts, Mode, Refused, Tracer};
-use kymo_c_record::port::{CSampler, Port, PortInterrupts, SAMPLER, cpu, sampler};
+use kymo_c_record::port::{CSampler, Port, SAMPLER, cpu, sampler};
 
 use crate::counting::record_counts;
 use crate::error::Refusal;
@@ -77,10 +76,9 @@ fn switch_on(options: &Options<'_>) -> Result<(), Refused> {
 
 /// Records who called the tracepoint of an event that was recorded just now, and what this CPU has
 /// counted, as the session asks. `fp` is the frame pointer of a function that the tracepoint's has
-/// called.
+/// called. Interrupts are masked.
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_record_context(event: u32, fp: usize) {
-    let saved = PortInterrupts::mask();
     let context = SESSIONS.context(event);
     if context.stack {
         record_stack(event, fp);
@@ -88,7 +86,6 @@ pub extern "C" fn kymo_record_context(event: u32, fp: usize) {
     if context.counts {
         record_counts(event);
     }
-    PortInterrupts::restore(saved);
 }
 
 #[inline(never)]
@@ -99,6 +96,7 @@ fn record_stack(event: u32, fp: usize) {
         return;
     };
     let mut sample = CSample::NONE;
+    // It promises that the windows that it gives can be read until the event is recorded.
     here((&raw mut sample).cast());
     // The chain begins with a frame: no function that calls none is in front of it.
     sample.forget_link();

@@ -363,8 +363,7 @@ impl<P: Driven> OfCpu<P> {
         let counts = unsafe { &mut *counts };
         for (event, places) in Software::ALL.iter().zip(&head.happened) {
             for (in_kernel, place) in [true, false].into_iter().zip(places) {
-                let times = place.load(Relaxed);
-                place.store(0, Relaxed);
+                let times = taken(place);
                 counts.happened_often(*event, in_kernel, times.into());
             }
         }
@@ -513,7 +512,10 @@ fn event_count<P: Driven>(table: &CCounting, event: u32) {
         return;
     };
     let count = |cpu: &mut Cpu<P, MAX_GROUPS>| {
-        if let Some(now) = now() {
+        // Before a CPU's next tick, it may have the groups of another session.
+        if cpu.has_noticed(&COUNTING)
+            && let Some(now) = now()
+        {
             Tracer::<Port>::event_count(cpu, event, now);
         }
     };
@@ -528,6 +530,31 @@ pub extern "C" fn kymo_happened(event: u32, in_kernel: bool) {
     let head = table().and_then(CCounting::head);
     let events = head.and_then(|head| head.happened.get(event as usize));
     if let Some(times) = events.and_then(|times| times.get(usize::from(!in_kernel))) {
-        times.store(times.load(Relaxed).wrapping_add(1), Relaxed);
+        add_one(times);
     }
+}
+
+/// Takes what has happened.
+#[cfg(feature = "nmi")]
+fn taken(times: &AtomicU32) -> u32 {
+    times.swap(0, Relaxed)
+}
+
+/// An NMI whose event has counts may take what has happened meanwhile.
+#[cfg(feature = "nmi")]
+fn add_one(times: &AtomicU32) {
+    times.fetch_add(1, Relaxed);
+}
+
+/// Takes what has happened.
+#[cfg(not(feature = "nmi"))]
+fn taken(times: &AtomicU32) -> u32 {
+    let taken = times.load(Relaxed);
+    times.store(0, Relaxed);
+    taken
+}
+
+#[cfg(not(feature = "nmi"))]
+fn add_one(times: &AtomicU32) {
+    times.store(times.load(Relaxed).wrapping_add(1), Relaxed);
 }

@@ -102,7 +102,8 @@ impl Memory for CSample {
     fn kernel_stack(&self, address: usize) -> Option<Window> {
         let stacks = self.stacks.iter();
         let mut stacks = stacks.filter(|stack| (stack.begin..stack.end).contains(&address));
-        // SAFETY: `kymo_sample` was promised that they can be read.
+        // SAFETY: `kymo_sample` was promised that they can be read, or the sampler's `here` gives
+        // such.
         stacks.next().map(|stack| unsafe { stack.window() })
     }
 

@@ -470,10 +470,13 @@ fn shown(lines: &[String], names: &[&'static str]) -> Vec<String> {
         match event {
             "event_stack" => {
                 let first = function(&field(line, "ip"));
-                let callers: Vec<&str> = list().split(' ').map(&function).collect();
+                let list = list().split(' ').filter(|address| !address.is_empty());
+                let callers: Vec<&str> = list.map(&function).collect();
                 assert_eq!(field(line, "kernel_callers"), callers.len().to_string());
                 let (id, tid) = (field(line, "event"), field(line, "tid"));
-                format!("{id} by {tid}: {first} < {}", callers.join(" < "))
+                [&[&*format!("{id} by {tid}: {first}")], &callers[..]]
+                    .concat()
+                    .join(" < ")
             }
             "event_count" => format!("{} {}", field(line, "event"), list()),
             _ => line.clone(),
@@ -534,9 +537,19 @@ fn events_of_c_record_their_callers_and_counts() {
             "events_0 done number=10",
             "21 by 7: is_done_masked < outer < record",
             "21 200 20",
-            "events_0 done number=11",
+            "events_1 done number=11",
+            "21 by 8: is_done_masked < outer < record",
+            "events_1 done number=12",
+            "21 by 8: is_done_masked < outer < record",
+            "21 100 10",
+            "events_0 done number=13",
             "21 by 7: is_done < outer < record",
-            "events_0 done number=12",
+            "events_0 large a=0 b=0 c=0",
+            "events_0 large a=1 b=0 c=0",
+            "21 200 20",
+            "events_0 done number=14",
+            "21 by 7: is_done < outer < record",
+            "events_0 done number=15",
             "21 by 7: is_done < outer < record",
         ];
         assert_eq!(shown(&lines, &names), expected, "{level}");
@@ -546,22 +559,32 @@ fn events_of_c_record_their_callers_and_counts() {
 /// The word `kymo=` asks for the same, and says how deep chains go.
 #[test]
 fn a_word_has_events_of_c_record_their_callers_and_counts() {
-    let flags = [
-        "-DKYMO_WITH_CONTEXTS",
-        "-fno-omit-frame-pointer",
-        "-DBY_WORD",
-    ];
-    let trace = recorded_with(library(), &flags, "contexts", "contexts_word", &C);
-    let lines = lines(&Trace::open(&trace).unwrap());
-    let expected = [
-        "events_0 done number=1",
-        "21 by 7: is_done < outer",
-        "21 100",
-        "events_0 rare ",
-        "1000 by 7: is_rare < outer",
-        "events_0 large a=2 b=2 c=3",
-    ];
-    assert_eq!(shown(&lines, &["is_done", "is_rare", "outer"]), expected);
+    for (depth, chains) in [
+        (
+            "127",
+            ["is_done < outer < record", "is_rare < outer < record"],
+        ),
+        ("2", ["is_done < outer", "is_rare < outer"]),
+        ("0", ["?", "?"]),
+    ] {
+        let word = format!("-DBY_WORD=\"{depth}\"");
+        let flags = ["-DKYMO_WITH_CONTEXTS", "-fno-omit-frame-pointer", &word];
+        let folder = format!("contexts_word_{depth}");
+        let trace = recorded_with(library(), &flags, "contexts", &folder, &C);
+        let lines = lines(&Trace::open(&trace).unwrap());
+        let expected = [
+            "events_0 done number=1",
+            &format!("21 by 7: {}", chains[0]),
+            "21 100",
+            "events_0 rare ",
+            &format!("1000 by 7: {}", chains[1]),
+            "events_0 large a=2 b=2 c=3",
+        ];
+        assert_eq!(
+            shown(&lines, &["is_done", "is_rare", "outer", "record"]),
+            expected
+        );
+    }
 }
 
 /// P-27 in C: what is sent in frames is received, over a line that is slow and over an up-buffer;
@@ -778,6 +801,7 @@ fn the_header_compiles_alone() {
             &["-DKYMO_OFF"],
             &["-DKYMO_WITH_CONTEXTS"],
             &["-DKYMO_OFF", "-DKYMO_WITH_CONTEXTS"],
+            &["-DKYMO_NMI", "-DKYMO_WITH_CONTEXTS"],
         ] {
             for types in ["", OWN_TYPES] {
                 let folder = scratch("alone");

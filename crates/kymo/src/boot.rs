@@ -110,17 +110,19 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     /// The part of such a word that cannot be used: also a period in time for a driver that counts,
-    /// and a count for any other.
+    /// a count for any other, and what events record besides themselves without the mode for it.
     pub fn parse(line: &'a str) -> Result<Options<'a>, &'a str> {
         let mut options = Options::default();
         let words = line
             .split_ascii_whitespace()
             .filter_map(|word| word.strip_prefix("kymo="));
-        let (mut period, mut count) = (None, None);
+        let (mut period, mut count, mut stacks, mut counters_on) = (None, None, None, None);
         for part in words.flat_map(|word| word.split(',')) {
             match part.split_once('=') {
                 Some(("period_ns", _)) => period = Some(part),
                 Some(("count", _)) => count = Some(part),
+                Some(("stacks", _)) => stacks = Some(part),
+                Some(("counters_on", _)) => counters_on = Some(part),
                 _ => {}
             }
             match part {
@@ -135,12 +137,18 @@ impl<'a> Options<'a> {
                 _ => options.set(part).ok_or(part)?,
             }
         }
-        let useless = if options.samples_by_counter() {
-            period
-        } else {
-            count
-        };
-        useless.map_or(Ok(options), Err)
+        let by_counter = options.samples_by_counter();
+        let useless = [
+            period.filter(|_| by_counter),
+            count.filter(|_| !by_counter),
+            stacks.filter(|_| !options.starts(Mode::Trace)),
+            counters_on.filter(|_| !options.starts(Mode::Count)),
+        ];
+        useless
+            .into_iter()
+            .flatten()
+            .next()
+            .map_or(Ok(options), Err)
     }
 
     /// Takes a part of the form `key=value`.
@@ -410,6 +418,8 @@ mod tests {
             ("kymo=count=5", "count=5"),
             ("kymo=driver=cycles,count=5 kymo=driver=timer", "count=5"),
             ("kymo=period_ns=9,driver=instructions", "period_ns=9"),
+            ("kymo=mode=sample,stacks=a", "stacks=a"),
+            ("kymo=counters_on=a,mode=trace", "counters_on=a"),
             ("kymo=driver=", "driver="),
             ("kymo=driver=pmu", "driver=pmu"),
             ("kymo=speed=1", "speed=1"),

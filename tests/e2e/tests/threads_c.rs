@@ -95,7 +95,7 @@ fn every_processor_records_and_samples() {
 /// V-14 in C, by the library's drivers: with the deterministic clock, a nanosecond is an
 /// instruction and a cycle. Events with counts have those of their time.
 fn counts_are_those_of_the_clock(trace: &Path) {
-    let (mut switches, mut last, mut events) = (0, None, 0);
+    let (mut switches, mut last, mut events, mut latest) = (0, None, 0, 0);
     for item in Trace::open(trace).unwrap().events() {
         let Item::Event(event) = item.unwrap() else {
             continue;
@@ -112,8 +112,13 @@ fn counts_are_those_of_the_clock(trace: &Path) {
                 if of == "event_count" {
                     let (before, _, _) = last.unwrap();
                     assert!(counts[0] > before, "{} after {before}", counts[0]);
-                    events += 1;
+                    (events, latest) = (events + 1, counts[0]);
                 } else {
+                    assert!(
+                        counts[0] > latest || events == 0,
+                        "{} before {latest}",
+                        counts[0]
+                    );
                     last = Some((counts[0], counts[1], number("time_running")));
                 }
             }
@@ -159,6 +164,16 @@ fn nmis_record_while_a_record_is_made() {
         }
     }
     assert_eq!(steps, said(&console, "steps"));
+    // Those that say whom they hit have callers, too.
+    let flame = ["flame", "--format", "folded", "--event", "hit"];
+    let text = String::from_utf8(run(kymo(flame).arg(&trace), 0).stdout).unwrap();
+    let mut hits = 0;
+    for line in text.lines() {
+        let (stack, count) = line.rsplit_once(' ').unwrap();
+        assert!(stack.contains(";nmi;trace_hit_masked"), "{text}");
+        hits += count.parse::<u64>().unwrap();
+    }
+    assert_eq!(hits, said(&console, "nmis") / 100);
     // NMIs came while the kernel was in a call that records.
     assert!(said(&console, "nested") > 50, "{console}");
 }

@@ -71,6 +71,7 @@ int main(void) {
     CHECK(strcmp(refused("kymo=events=sched_*:irqs", -KYMO_EINVAL), "irqs") == 0);
     CHECK(strcmp(refused("kymo=driver=nmi", -KYMO_EOPNOTSUPP), "") == 0);
     CHECK(strcmp(refused("kymo=stacks=sched_*", -KYMO_EOPNOTSUPP), "") == 0);
+    CHECK(strcmp(refused("kymo=mode=sample,stacks=irq_*", -KYMO_EINVAL), "stacks=irq_*") == 0);
     CHECK(strcmp(refused("kymo=mode=count", -KYMO_EOPNOTSUPP), "") == 0);
     CHECK(strcmp(refused("kymo=send", -KYMO_EOPNOTSUPP), "") == 0);
     CHECK(strcmp(refused("\xff kymo=rolling", -KYMO_EINVAL), "") == 0);

@@ -17,6 +17,7 @@ static uint32_t this_cpu;
 static uint64_t now;
 static int masks, mistakes; /* what the kernel calls with interrupts unmasked, and should not */
 static uintptr_t stack_end;
+static bool traps; /* reading a counter traps, and the handler records */
 
 /* Two counters on each CPU, which count cycles and instructions. */
 static struct {
@@ -34,6 +35,8 @@ static bool program(uint32_t counter, const struct kymo_counted *event, uint64_t
 }
 static uint64_t read_counter(uint32_t counter) {
     mistakes += masks == 0;
+    if (traps)
+        trace_large_masked(counter, 0, 0);
     return counters[this_cpu].value[counter];
 }
 static void start(uint64_t which) { counters[this_cpu].counts |= which; }
@@ -92,6 +95,15 @@ FUNCTION outer(void (*inner)(uint32_t), uint32_t number) {
 
 static struct kymo_config config;
 
+static void tick(uint32_t cpu) {
+    const uint32_t before = this_cpu;
+    this_cpu = cpu;
+    masks++;
+    kymo_counting_tick();
+    masks--;
+    this_cpu = before;
+}
+
 static int refused(void) {
     CHECK(kymo_switch_stacks(KYMO_TRACE, 21, true) == -KYMO_EINVAL); /* no session */
     /* No packets for callers; no sampler that events have; no such mode, and no such event. */
@@ -104,6 +116,7 @@ static int refused(void) {
     CHECK(kymo_switch_stacks(KYMO_TRACE, 21, true) == -KYMO_EINVAL);
     CHECK(kymo_start(KYMO_COUNT, &config) == 7);
     CHECK(kymo_switch_counts(KYMO_COUNT, 21, true) == -KYMO_EINVAL);
+    tick(1); /* It will not have noticed the end when the next session counts. */
     CHECK(kymo_finish(KYMO_COUNT, NULL) == 0 && kymo_finish(KYMO_TRACE, NULL) == 0);
     CHECK(kymo_start_as("kymo=stacks=done", &config, NULL) == -KYMO_EOPNOTSUPP);
     CHECK(kymo_start_as("kymo=counters_on=done", &config, NULL) == -KYMO_EOPNOTSUPP);
@@ -157,13 +170,24 @@ __attribute__((noinline)) static int record(void) {
     work();
     CHECK(switched(21) == 0);
     outer(is_done_masked, 10);
+    /* A CPU that has not ticked knows no groups. */
+    this_cpu = 1;
+    outer(is_done_masked, 11);
+    tick(1);
+    work();
+    outer(is_done_masked, 12);
+    this_cpu = 0;
+    CHECK(kymo_switch_stacks(KYMO_TRACE, 22, false) == 0);
+    traps = true;
+    outer(is_done, 13);
+    traps = false;
     CHECK(kymo_switch_counts(KYMO_COUNT, 21, false) == 0);
-    outer(is_done, 11);
+    outer(is_done, 14);
     CHECK(kymo_switch_counts(KYMO_COUNT, 21, true) == 0);
     CHECK(kymo_stop(KYMO_COUNT) == 7);
-    outer(is_done, 12);
+    outer(is_done, 15);
     CHECK(kymo_stop(KYMO_TRACE) == 7);
-    outer(is_done, 13);
+    outer(is_done, 16);
     return 0;
 }
 
@@ -171,11 +195,12 @@ __attribute__((noinline)) static int record(void) {
 /* The same by a word, with short chains. */
 __attribute__((noinline)) static int record(void) {
     stack_end = (uintptr_t)__builtin_frame_address(0);
-    const char *word = "kymo=stacks=do*:rare,depth=2,counters=cycles,counters_on=done";
+    const char *word = "kymo=stacks=do*:rare,counters=cycles,counters_on=done,depth=" BY_WORD;
     CHECK(kymo_start_as(word, &config, NULL) == 7);
     trace_function((uintptr_t)is_done);
     trace_function((uintptr_t)is_rare);
     trace_function((uintptr_t)outer);
+    trace_function((uintptr_t)record);
     work();
     outer(is_done, 1);
     outer(is_rare, 0);

@@ -8,7 +8,7 @@ use core::fmt;
 
 use super::cpu::Cpu;
 use super::event::EventSpec;
-use super::group::GroupSpec;
+use super::group::{GroupSpec, MAX_EVENTS};
 use super::groups::{Group, Groups, Handle};
 use super::pmu::Pmu;
 use crate::exclusive::{Claim, Exclusive};
@@ -428,12 +428,17 @@ impl<P: Platform> Tracer<P> {
         let running = cpu.recorded_groups().filter(|(_, group)| group.is_running);
         running.fold(false, |is_any, (number, group)| {
             let len = group.members().len();
+            // Read before the record is begun: a driver may trap, and the trap's handler record.
+            let mut counts = [0; MAX_EVENTS];
+            for (to, count) in counts.iter_mut().zip(cpu.counts_of(group, now)) {
+                *to = count;
+            }
             is_any
                 | Self::record_in_place::<EventCount>(EVENT_COUNT_WORDS + 2 * len, |out| {
                     let [low, high] = event.to_ne_bytes();
                     out.push(u32::from_ne_bytes([low, high, number, 0]));
                     out.push(group.turns);
-                    put_counts(out, len, cpu.counts_of(group, now));
+                    put_counts(out, len, counts.into_iter().take(len));
                 })
         })
     }
@@ -502,6 +507,13 @@ fn take_up<Q: Pmu, const N: usize, const M: usize>(
 }
 
 impl<P: Pmu, const N: usize> Cpu<P, N> {
+    /// Whether the CPU counts what the session does: it has [counted](Tracer::count) since that has
+    /// changed. For kernels whose CPUs may record an [event's counts](Tracer::event_count) before.
+    #[inline]
+    pub fn has_noticed(&self, counting: &Counting) -> bool {
+        self.recorded.changes == counting.changes()
+    }
+
     /// The CPU's groups of the session, each with its number.
     #[inline]
     fn recorded_groups(&self) -> impl Iterator<Item = (u8, &Group)> {

@@ -1188,11 +1188,11 @@ pub static CONTEXT_EVENTS: &[Event] = &[
 /// As there.
 #[cfg_attr(
     not(feature = "nmi"),
-    unsafe(export_name = "kymo_start_for_header_ec028add")
+    unsafe(export_name = "kymo_start_for_header_2890bbc5")
 )]
 #[cfg_attr(
     feature = "nmi",
-    unsafe(export_name = "kymo_start_for_header_ec028add_nmi")
+    unsafe(export_name = "kymo_start_for_header_2890bbc5_nmi")
 )]
 pub unsafe extern "C" fn start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.

@@ -25,13 +25,22 @@ pub struct Function {
     pub name: Option<String>,
     /// Its address ranges: at least one, without overlap.
     pub ranges: Vec<Range>,
-    /// Addresses at which calls begin: at least one, each inside a range.
+    /// Addresses at which calls begin, each inside a range; at least one, or one of `tests`.
     pub entries: Vec<u64>,
+    /// Pieces of code, each inside a range. A call begins with each that loads.
+    pub tests: Vec<Range>,
     /// Calls that execute none of these addresses are reported separately. May be empty.
     pub marks: Vec<u64>,
+    /// Other functions: calling one of them is a mark, too. May be empty.
+    pub callees: Vec<u64>,
 }
 
 impl Function {
+    /// Whether some calls may be without a mark.
+    pub fn has_marks(&self) -> bool {
+        !self.marks.is_empty() || !self.callees.is_empty()
+    }
+
     /// Whether the address is in one of its ranges.
     pub fn contains(&self, address: u64) -> bool {
         self.ranges.iter().any(|range| range.contains(address))
@@ -53,7 +62,9 @@ pub struct Error(pub String);
 
 /// Reads `start=A,end=B` pairs, `name=`, `entry=` and `out=`. A pair is a separate function; after
 /// `name=`, pairs are ranges of that function up to the next `name=`. `entry=` adds an entry to the
-/// preceding function, whose default entry is the start of its first range; `mark=` adds a mark.
+/// preceding function, whose default entry is the start of its first range; `mark=` adds a mark,
+/// `callee=` a function that makes marks of its calls, and `test=A,test_end=B` an entry if there is a
+/// load in this piece.
 pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Arguments, Error> {
     let mut parsed = Arguments::default();
     let mut start = None;
@@ -99,6 +110,37 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
                     }
                 }
             }
+            "test" => {
+                let start = address(key, value)?;
+                let function = parsed.functions.last_mut();
+                let Some(function) = function.filter(|function| function.contains(start)) else {
+                    return Err(Error(format!(
+                        "{key}={value} is in no range of the function before it."
+                    )));
+                };
+                function.tests.push(Range {
+                    start,
+                    end: start + 1,
+                });
+            }
+            "test_end" => {
+                let end = address(key, value)?;
+                let function = parsed.functions.last_mut();
+                let test = function.and_then(|function| function.tests.last_mut());
+                let Some(test) = test.filter(|test| test.start < end) else {
+                    return Err(Error(format!(
+                        "test_end={value} is behind no test: give test=ADDRESS,test_end=ADDRESS."
+                    )));
+                };
+                test.end = end;
+            }
+            "callee" => {
+                let place = address(key, value)?;
+                let Some(function) = parsed.functions.last_mut() else {
+                    return Err(Error(format!("callee={value} is behind no function.")));
+                };
+                function.callees.push(place);
+            }
             "out" if value.is_empty() => {
                 return Err(Error("out= needs the name of a file.".to_owned()));
             }
@@ -107,7 +149,8 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
             _ => {
                 return Err(Error(format!(
                     "\"{argument}\" is no argument: there are start=ADDRESS, end=ADDRESS, \
-                     name=TEXT, entry=ADDRESS, mark=ADDRESS, out=FILE and from=FILE."
+                     name=TEXT, entry=ADDRESS, test=ADDRESS, test_end=ADDRESS, mark=ADDRESS, \
+                     callee=ADDRESS, out=FILE and from=FILE."
                 )));
             }
         }
@@ -131,7 +174,8 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
         ));
     }
     for function in &mut parsed.functions {
-        if let (true, Some(first)) = (function.entries.is_empty(), function.ranges.first()) {
+        let has_entries = !function.entries.is_empty() || !function.tests.is_empty();
+        if let (false, Some(first)) = (has_entries, function.ranges.first()) {
             function.entries.push(first.start);
         }
     }
@@ -207,7 +251,9 @@ mod tests {
             name: name.map(str::to_owned),
             ranges: ranges.to_vec(),
             entries: vec![entry],
+            tests: Vec::new(),
             marks: Vec::new(),
+            callees: Vec::new(),
         };
         assert_eq!(
             parsed.functions,
@@ -222,6 +268,12 @@ mod tests {
             of("start=1,end=9,mark=3,mark=4").unwrap().functions[0].marks,
             [3, 4]
         );
+        let testing = of("start=1,end=9,test=3,test_end=5").unwrap();
+        assert_eq!(testing.functions[0].tests, [range(3, 5)]);
+        assert!(testing.functions[0].entries.is_empty());
+        let calling = of("start=1,end=9,callee=0x100").unwrap();
+        assert_eq!(calling.functions[0].callees, [0x100]);
+        assert!(calling.functions[0].has_marks());
         let whole = of("start=0,end=0xffffffffffffffff").unwrap();
         assert_eq!(whole.functions[0].ranges, [range(0, u64::MAX)]);
         assert!(
@@ -261,6 +313,14 @@ mod tests {
             ("start=0x10,end=0x20,entry=0x20", "in no range"),
             ("start=0x10,end=0x20,mark=0xf", "in no range"),
             ("entry=0x20,start=0x10,end=0x20", "in no range"),
+            ("start=0x10,end=0x20,test=0x20", "in no range"),
+            ("start=0x10,end=0x20,test_end=0x20", "behind no test"),
+            (
+                "start=0x10,end=0x20,test=0x14,test_end=0x14",
+                "behind no test",
+            ),
+            ("callee=0x20,start=0x10,end=0x20", "behind no function"),
+            ("start=0x10,end=0x20,callee=f", "no address"),
             ("start=0x10,end=0x20,out=", "name of a file"),
             ("start=0x10,end=0x20,out=a,out=b", "twice"),
         ] {

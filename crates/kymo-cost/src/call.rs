@@ -59,6 +59,10 @@ pub struct Insn {
     /// Address to which it can jump.
     target: u64,
     is_entry: bool,
+    /// The piece of a test that it is in, from 1; 0 for none.
+    test: usize,
+    /// Whether it loads the switch, if it is in a test.
+    loads: bool,
     is_mark: bool,
     /// Whether it can lead on inside the function, not only to an entry.
     stays: bool,
@@ -71,7 +75,7 @@ pub struct Insn {
 
 impl Insn {
     /// Describes the instruction of `size` bytes at `pc`, in the function `code` with index
-    /// `function`.
+    /// `function`. Whether it may load a byte decides whether it [tests](Function::tests).
     pub fn new(
         function: usize,
         code: &Function,
@@ -79,10 +83,11 @@ impl Insn {
         size: u64,
         flow: Flow,
         accesses: Accesses,
+        loads_byte: bool,
     ) -> Insn {
         let behind = pc.wrapping_add(size);
         let (after, target) = match flow {
-            Flow::Next => (behind, NOWHERE),
+            Flow::Next | Flow::Call(_) => (behind, NOWHERE),
             Flow::Branch(target) => (behind, target),
             Flow::Jump(target) => (NOWHERE, target),
             Flow::Indirect | Flow::Return | Flow::Unknown => (NOWHERE, NOWHERE),
@@ -90,7 +95,12 @@ impl Insn {
         let leads = [after, target]
             .into_iter()
             .filter(|&address| address != NOWHERE);
-        let to_entry = leads.clone().any(|address| code.entries.contains(&address));
+        let test = |address| {
+            let place = code.tests.iter().position(|test| test.contains(address));
+            place.map_or(0, |place| place + 1)
+        };
+        let begins = |address| code.entries.contains(&address) || test(address) > 0;
+        let to_entry = leads.clone().any(begins);
         let inside = leads
             .clone()
             .filter(|&address| code.contains(address))
@@ -102,13 +112,16 @@ impl Insn {
             after,
             target,
             is_entry: code.entries.contains(&pc),
+            test: test(pc),
+            loads: loads_byte && test(pc) > 0,
             // Without marks, every call counts as marked.
-            is_mark: if code.marks.is_empty() {
-                &code.entries
-            } else {
-                &code.marks
-            }
-            .contains(&pc),
+            is_mark: match flow {
+                _ if !code.has_marks() => {
+                    code.entries.contains(&pc) || (loads_byte && test(pc) > 0)
+                }
+                Flow::Call(callee) | Flow::Jump(callee) if code.callees.contains(&callee) => true,
+                _ => code.marks.contains(&pc),
+            },
             stays: inside > 0 && !to_entry,
             leaves: inside < known || matches!(flow, Flow::Indirect | Flow::Unknown),
             returns: flow == Flow::Return,
@@ -147,6 +160,12 @@ pub struct Calls {
     /// The current call: its counts, and its last instruction (null: no call).
     counts: [AtomicU64; 4],
     last: AtomicPtr<Insn>,
+    /// The piece of a test that is being executed, and its instructions so far: they belong to the
+    /// call that begins when the switch is loaded.
+    test: AtomicUsize,
+    test_counts: AtomicU64,
+    /// Its last instruction: it is executed from lower to higher addresses.
+    test_pc: AtomicU64,
     /// Length of `suspended`, so that the lock is not taken for an empty list.
     depth: AtomicUsize,
     suspended: Mutex<Vec<Suspended>>,
@@ -182,7 +201,9 @@ impl Calls {
         add_one(&self.totals[Quantity::Instructions as usize]);
         // SAFETY: only `&'static Insn` is ever stored there.
         let last = unsafe { self.last.load(Relaxed).as_ref() };
+        let before = self.tested(insn);
         match last {
+            _ if insn.loads && before.is_some() => self.begin_before(last, before.unwrap_or(0)),
             Some(last) if !insn.is_entry && last.leads_to(insn) && !last.returns => {}
             _ if insn.is_entry => self.begin(last),
             _ => {
@@ -199,6 +220,41 @@ impl Calls {
         }
         self.last
             .store(std::ptr::from_ref(insn).cast_mut(), Relaxed);
+    }
+
+    /// Follows a test up to the load of the switch. Gives the instructions of the test before this
+    /// one; `None` where the switch was loaded already, or there is no test.
+    #[inline(always)]
+    fn tested(&self, insn: &Insn) -> Option<u64> {
+        const LOADED: u64 = u64::MAX;
+        let is_new = insn.test != self.test.load(Relaxed)
+            || (insn.test > 0 && insn.pc <= self.test_pc.load(Relaxed));
+        if is_new {
+            self.test.store(insn.test, Relaxed);
+            self.test_counts.store(0, Relaxed);
+        }
+        if insn.test == 0 {
+            return None;
+        }
+        self.test_pc.store(insn.pc, Relaxed);
+        let before = self.test_counts.load(Relaxed);
+        if before == LOADED {
+            return None;
+        }
+        let after = if insn.loads { LOADED } else { before + 1 };
+        self.test_counts.store(after, Relaxed);
+        Some(before)
+    }
+
+    /// Begins a call to which the last `before` instructions belong, too.
+    fn begin_before(&self, last: Option<&'static Insn>, before: u64) {
+        let counted = match last {
+            Some(_) => &self.counts[Quantity::Instructions as usize],
+            None => &self.outside,
+        };
+        counted.store(counted.load(Relaxed).saturating_sub(before), Relaxed);
+        self.begin(last);
+        self.counts[Quantity::Instructions as usize].store(before, Relaxed);
     }
 
     /// Counts a load or store of the last executed instruction.
@@ -384,6 +440,7 @@ mod tests {
             4,
             flow,
             Accesses::Reported,
+            false,
         )))
     }
 
@@ -418,6 +475,85 @@ mod tests {
         let sum = sum(&[a, b, c, d, a, b, d, a, b, c, d]);
         lengths(&sum, [(3, 1), (4, 2)]);
         assert_eq!((sum.calls, sum.outside, sum.unfinished), (3, 0, 0));
+    }
+
+    /// 0x10 next, 0x14 loads, 0x18 branches to 0x20, 0x1c calls 0x80; the test is the first two.
+    #[test]
+    fn a_test_is_the_instructions_up_to_its_load() {
+        let code = Function {
+            ranges: vec![Range {
+                start: 0x10,
+                end: 0x24,
+            }],
+            tests: vec![Range {
+                start: 0x10,
+                end: 0x18,
+            }],
+            callees: vec![0x80],
+            ..Function::default()
+        };
+        let flows = [
+            (Flow::Next, false),
+            (Flow::Next, true),
+            (Flow::Branch(0x20), false),
+            (Flow::Call(0x80), false),
+            (Flow::Return, false),
+        ];
+        let mut pc = 0xc;
+        let insns = flows.map(|(flow, loads)| {
+            pc += 4;
+            let insn = Insn::new(0, &code, pc, 4, flow, Accesses::Reported, loads);
+            &*Box::leak(Box::new(insn))
+        });
+        let [before, load, branch, call, end] = insns;
+        let off = [before, load, branch, end];
+        let on = [before, load, branch, call, end];
+        // A loop may begin at the load: what is before it was moved out of the loop.
+        let moved = [before, load, branch, end, load, branch, call, end, load];
+        for (steps, recorded, skipped) in [
+            ([&off[..], &on, &off].concat(), &[(5, 1)][..], &[(4, 2)][..]),
+            (moved.to_vec(), &[(4, 1)], &[(1, 1), (4, 1)]),
+            // Nothing else of the function is executed.
+            (vec![load; 3], &[], &[(1, 3)]),
+            // No load: no call.
+            (vec![before, end], &[], &[]),
+        ] {
+            let sum = sum_of(&steps);
+            let of = |pairs: &[(u64, u64)]| pairs.iter().copied().collect::<BTreeMap<_, _>>();
+            assert_eq!(sum.per_call[0], of(recorded), "{}", steps.len());
+            assert_eq!(sum.unmarked[0], of(skipped), "{}", steps.len());
+            let counted: u64 = [&sum.per_call[0], &sum.unmarked[0]]
+                .into_iter()
+                .flatten()
+                .map(|(value, count)| value * count)
+                .sum();
+            assert_eq!(counted + sum.outside, steps.len() as u64);
+        }
+    }
+
+    /// The last instruction may be a jump to the other function.
+    #[test]
+    fn a_jump_to_a_callee_is_a_mark() {
+        let code = Function {
+            callees: vec![0x80],
+            ..function()
+        };
+        let sum = sum_of(&[
+            insn(&code, 0x10, Flow::Next),
+            insn(&code, 0x14, Flow::Jump(0x80)),
+            insn(&code, 0x10, Flow::Next),
+            insn(&code, 0x14, Flow::Jump(0x90)),
+        ]);
+        assert_eq!(sum.per_call[0], BTreeMap::from([(2, 1)]));
+        assert_eq!(sum.unmarked[0], BTreeMap::from([(2, 1)]));
+    }
+
+    fn sum_of(steps: &[&'static Insn]) -> Sum {
+        let calls = Calls::default();
+        steps.iter().for_each(|insn| calls.executed(insn));
+        let mut sum = Sum::default();
+        calls.add_to(&mut sum);
+        sum
     }
 
     #[test]
@@ -571,7 +707,7 @@ mod tests {
         };
         let (a, d) = (
             insn(&code, 0x10, Flow::Jump(0x1c)),
-            Insn::new(0, &code, 0x1c, 4, Flow::Return, known),
+            Insn::new(0, &code, 0x1c, 4, Flow::Return, known, false),
         );
         let sum = sum(&[a, Box::leak(Box::new(d)), a]);
         assert_eq!(sum.totals, [3, 1, 2]);

@@ -4,8 +4,11 @@
 /// Where an instruction can lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// To the next instruction; also a call, which returns there.
+    /// To the next instruction; also a call of a function that is only known at run time, which
+    /// returns there.
     Next,
+    /// To the next instruction, when the function at this address has returned.
+    Call(u64),
     /// To the next instruction or to this address.
     Branch(u64),
     /// To this address.
@@ -45,8 +48,10 @@ const NO_ACCESSES: Accesses = Accesses::Known {
 /// An instruction set, by QEMU's name of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
-    /// `riscv32`, `riscv64`.
-    Riscv,
+    /// `riscv32`.
+    Riscv32,
+    /// `riscv64`.
+    Riscv64,
     /// `aarch64`.
     Aarch64,
     /// `i386`, `x86_64`.
@@ -59,7 +64,8 @@ impl Isa {
     /// The instruction set with QEMU's name.
     pub fn named(target: &str) -> Isa {
         match target {
-            "riscv32" | "riscv64" => Isa::Riscv,
+            "riscv32" => Isa::Riscv32,
+            "riscv64" => Isa::Riscv64,
             "aarch64" => Isa::Aarch64,
             "i386" | "x86_64" => Isa::X86,
             _ => Isa::Unknown,
@@ -70,11 +76,11 @@ impl Isa {
     pub fn accesses(self, bytes: &[u8]) -> Accesses {
         let touches = match (self, bytes) {
             // Loads, stores, atomics; opcodes of extensions may be anything.
-            (Isa::Riscv, &[a, _, _, _]) => matches!(
+            (Isa::Riscv32 | Isa::Riscv64, &[a, _, _, _]) => matches!(
                 a & 0x7f,
                 0x03 | 0x07 | 0x23 | 0x27 | 0x2f | 0x0b | 0x2b | 0x5b | 0x7b
             ),
-            (Isa::Riscv, &[a, b]) => match (a & 3, b >> 5) {
+            (Isa::Riscv32 | Isa::Riscv64, &[a, b]) => match (a & 3, b >> 5) {
                 (0, function) => function != 0,
                 (2, function) => !matches!(function, 0 | 4),
                 _ => false,
@@ -94,11 +100,31 @@ impl Isa {
         }
     }
 
+    /// Whether the instruction may load a byte: one that loads, and on x86 one of those that
+    /// compilers load a byte with.
+    pub fn loads_byte(self, bytes: &[u8]) -> bool {
+        match self {
+            Isa::X86 => match *x86_opcode(bytes) {
+                // cmp and the rest of group 1; cmp; mov; test; movzx and movsx.
+                [0x80 | 0x38 | 0x3a | 0x84 | 0x8a | 0xf6, modrm, ..]
+                | [0x0f, 0xb6 | 0xbe, modrm, ..] => modrm < 0xc0,
+                [0xa0, ..] => true,
+                _ => false,
+            },
+            Isa::Unknown => false,
+            _ => self.accesses(bytes) == Accesses::Reported,
+        }
+    }
+
     /// Decodes the instruction with these bytes at `pc`.
     pub fn flow(self, pc: u64, bytes: &[u8]) -> Flow {
         match (self, bytes) {
-            (Isa::Riscv, &[a, b, c, d]) => riscv(pc, u32::from_le_bytes([a, b, c, d])),
-            (Isa::Riscv, &[a, b]) => riscv_compressed(pc, u16::from_le_bytes([a, b])),
+            (Isa::Riscv32 | Isa::Riscv64, &[a, b, c, d]) => {
+                riscv(pc, u32::from_le_bytes([a, b, c, d]))
+            }
+            (Isa::Riscv32 | Isa::Riscv64, &[a, b]) => {
+                riscv_compressed(pc, u16::from_le_bytes([a, b]), self == Isa::Riscv32)
+            }
             (Isa::Aarch64, &[a, b, c, d]) => aarch64(pc, u32::from_le_bytes([a, b, c, d])),
             (Isa::X86, bytes) => x86(pc, bytes),
             _ => Flow::Unknown,
@@ -123,11 +149,15 @@ fn riscv(pc: u64, word: u32) -> Flow {
                 field(31, 1) << 12 | field(7, 1) << 11 | field(25, 6) << 5 | field(8, 4) << 1;
             Flow::Branch(pc.wrapping_add(signed(offset, 13)))
         }
-        0x6f if links(rd) => Flow::Next,
         0x6f => {
             let offset =
                 field(31, 1) << 20 | field(12, 8) << 12 | field(20, 1) << 11 | field(21, 10) << 1;
-            Flow::Jump(pc.wrapping_add(signed(offset, 21)))
+            let target = pc.wrapping_add(signed(offset, 21));
+            if links(rd) {
+                Flow::Call(target)
+            } else {
+                Flow::Jump(target)
+            }
         }
         0x67 if links(rd) => Flow::Next,
         0x67 if links(rs1) => Flow::Return,
@@ -138,12 +168,14 @@ fn riscv(pc: u64, word: u32) -> Flow {
     }
 }
 
-fn riscv_compressed(pc: u64, half: u16) -> Flow {
+fn riscv_compressed(pc: u64, half: u16, is_32: bool) -> Flow {
     let half = u32::from(half);
     let field = |low: u32, bits: u32| half >> low & ((1 << bits) - 1);
     match (field(0, 2), field(13, 3)) {
-        // c.j; its sibling c.jal (RV32) links, and has the encoding of RV64's c.addiw.
-        (1, 5) => {
+        // c.jal, which RV64 does not have: there it is c.addiw.
+        (1, 1) if !is_32 => Flow::Next,
+        // c.j, c.jal
+        (1, 1 | 5) => {
             let offset = field(12, 1) << 11
                 | field(8, 1) << 10
                 | field(9, 2) << 8
@@ -152,7 +184,12 @@ fn riscv_compressed(pc: u64, half: u16) -> Flow {
                 | field(2, 1) << 5
                 | field(11, 1) << 4
                 | field(3, 3) << 1;
-            Flow::Jump(pc.wrapping_add(signed(offset, 12)))
+            let target = pc.wrapping_add(signed(offset, 12));
+            if field(13, 3) == 1 {
+                Flow::Call(target)
+            } else {
+                Flow::Jump(target)
+            }
         }
         // c.beqz, c.bnez
         (1, 6 | 7) => {
@@ -177,6 +214,7 @@ fn aarch64(pc: u64, word: u32) -> Flow {
         |low: u32, bits: u32| pc.wrapping_add(signed(word >> low & ((1 << bits) - 1), bits) << 2);
     match word >> 24 {
         0x14..=0x17 => Flow::Jump(relative(0, 26)),
+        0x94..=0x97 => Flow::Call(relative(0, 26)),
         0x54 | 0x34 | 0x35 | 0xb4 | 0xb5 => Flow::Branch(relative(5, 19)),
         0x36 | 0x37 | 0xb6 | 0xb7 => Flow::Branch(relative(5, 14)),
         0xd6 | 0xd7 => match word >> 21 & 7 {
@@ -240,6 +278,7 @@ fn x86(pc: u64, bytes: &[u8]) -> Flow {
             Flow::Branch(relative(offset))
         }
         [0xeb | 0xe9, offset @ ..] => Flow::Jump(relative(offset)),
+        [0xe8, offset @ ..] => Flow::Call(relative(offset)),
         // ret, far ret, iret; sysret, sysexit
         [0xc2 | 0xc3 | 0xca | 0xcb | 0xcf, ..] | [0x0f, 0x07 | 0x35, ..] => Flow::Return,
         // Group 5: 4 and 5 are jumps, 2 and 3 calls.
@@ -264,13 +303,13 @@ mod tests {
     #[test]
     fn riscv_words() {
         words(
-            Isa::Riscv,
+            Isa::Riscv64,
             &[
                 (0x0050_0093, Flow::Next),           // li ra, 5
                 (0xfe00_9ee3, Flow::Branch(PC - 4)), // bnez ra, -4
                 (0x0000_8463, Flow::Branch(PC + 8)), // beqz ra, +8
                 (0x0000_006f, Flow::Jump(PC)),       // j 0
-                (0x0100_00ef, Flow::Next),           // jal ra, +16
+                (0x0100_00ef, Flow::Call(PC + 16)),  // jal ra, +16
                 (0xff9f_f06f, Flow::Jump(PC - 8)),   // j -8
                 (0x0000_8067, Flow::Return),         // ret
                 (0x0003_0067, Flow::Indirect),       // jr t1
@@ -295,12 +334,14 @@ mod tests {
             (0xfd7d, Flow::Branch(PC - 2)),   // bnez a0, -2
             (0x0001, Flow::Next),             // nop
         ] {
-            assert_eq!(
-                Isa::Riscv.flow(PC, &half.to_le_bytes()),
-                flow,
-                "{half:#06x}"
-            );
+            for isa in [Isa::Riscv32, Isa::Riscv64] {
+                assert_eq!(isa.flow(PC, &half.to_le_bytes()), flow, "{half:#06x}");
+            }
         }
+        // c.jal +32 is c.addiw zero, 8 on RV64.
+        let half = 0x2005_u16.to_le_bytes();
+        assert_eq!(Isa::Riscv32.flow(PC, &half), Flow::Call(PC + 32));
+        assert_eq!(Isa::Riscv64.flow(PC, &half), Flow::Next);
     }
 
     #[test]
@@ -310,7 +351,7 @@ mod tests {
             &[
                 (0xd503_201f, Flow::Next),           // nop
                 (0x17ff_ffff, Flow::Jump(PC - 4)),   // b -4
-                (0x9400_0004, Flow::Next),           // bl +16
+                (0x9400_0004, Flow::Call(PC + 16)),  // bl +16
                 (0x54ff_ffc1, Flow::Branch(PC - 8)), // b.ne -8
                 (0xb400_0040, Flow::Branch(PC + 8)), // cbz x0, +8
                 (0x3707_ffe0, Flow::Branch(PC - 4)), // tbnz w0, #0, -4
@@ -330,7 +371,7 @@ mod tests {
             (&[0x0f, 0x84, 0x10, 0, 0, 0], Flow::Branch(PC + 0x16)),
             (&[0xeb, 0x02], Flow::Jump(PC + 4)),
             (&[0xe9, 0xfb, 0xff, 0xff, 0xff], Flow::Jump(PC)),
-            (&[0xe8, 0, 0, 0, 0], Flow::Next),
+            (&[0xe8, 0, 0, 0, 0], Flow::Call(PC + 5)),
             (&[0xc3], Flow::Return),
             (&[0xf3, 0xc3], Flow::Return),
             (&[0x48, 0xcf], Flow::Return),
@@ -359,7 +400,7 @@ mod tests {
             (0x0330_000f, false),    // fence rw, rw
         ] {
             assert_eq!(
-                Isa::Riscv.accesses(&word.to_le_bytes()) == Accesses::Reported,
+                Isa::Riscv64.accesses(&word.to_le_bytes()) == Accesses::Reported,
                 reported,
                 "{word:#010x}"
             );
@@ -374,7 +415,7 @@ mod tests {
             (0x0505, false),    // addi a0, a0, 1
         ] {
             assert_eq!(
-                Isa::Riscv.accesses(&half.to_le_bytes()) == Accesses::Reported,
+                Isa::Riscv64.accesses(&half.to_le_bytes()) == Accesses::Reported,
                 reported,
                 "{half:#06x}"
             );
@@ -394,6 +435,17 @@ mod tests {
                 "{word:#010x}"
             );
         }
+        for (bytes, loads) in [
+            (&[0x80, 0x3d, 0, 0, 0, 0, 0][..], true), // cmpb $0, 0(%rip)
+            (&[0x0f, 0xb6, 0x05, 0, 0, 0, 0], true),  // movzbl 0(%rip), %eax
+            (&[0x0f, 0xb6, 0xc0], false),             // movzbl %al, %eax
+            (&[0x84, 0xc0], false),                   // test %al, %al
+            (&[0x48, 0x8d, 0x05, 0, 0, 0, 0], false), // lea 0(%rip), %rax
+            (&[0x89, 0xd8], false),                   // mov %ebx, %eax
+        ] {
+            assert_eq!(Isa::X86.loads_byte(bytes), loads, "{bytes:x?}");
+        }
+        assert!(Isa::Riscv64.loads_byte(&0x0005_4503_u32.to_le_bytes())); // lbu a0, 0(a0)
         let known = |loads, stores| Accesses::Known { loads, stores };
         for (bytes, accesses) in [
             (&[0xc3][..], known(1, 0)),

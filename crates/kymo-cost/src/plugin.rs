@@ -173,6 +173,7 @@ unsafe fn instrument(plugin: &Plugin, instruction: *mut qemu::Instruction, pc: u
     // SAFETY: the caller's promise.
     let bytes = unsafe { qemu::bytes(instruction) };
     let (flow, accesses) = (plugin.isa.flow(pc, &bytes), plugin.isa.accesses(&bytes));
+    let loads_byte = plugin.isa.loads_byte(&bytes);
     for (number, function) in plugin
         .functions
         .iter()
@@ -192,6 +193,7 @@ unsafe fn instrument(plugin: &Plugin, instruction: *mut qemu::Instruction, pc: u
                 bytes.len() as u64,
                 flow,
                 accesses,
+                loads_byte,
             )))
         });
         let data = std::ptr::from_ref::<Insn>(insn).cast_mut().cast::<c_void>();

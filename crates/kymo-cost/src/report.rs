@@ -133,7 +133,7 @@ pub fn json(target: &str, api: i32, counted: &[Counted<'_>]) -> String {
         );
         totals(&mut out, all);
         per_call(&mut out, &all.per_call);
-        if !function.marks.is_empty() {
+        if function.has_marks() {
             let _ = write!(
                 out,
                 ",\"unmarked\":{{\"calls\":{}",
@@ -225,7 +225,9 @@ mod tests {
                 end: u64::MAX,
             }],
             entries: vec![0x10],
+            tests: Vec::new(),
             marks: Vec::new(),
+            callees: Vec::new(),
         };
         let sum = Sum {
             totals: [46, 10, 8],

@@ -3,8 +3,9 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use kymo_e2e::{built, hello, kymo, patience, run, scratch};
 use object::{Object, ObjectSymbol};
@@ -151,6 +152,88 @@ fn copied_tracepoints_are_counted_in_a_large_kernel() {
         });
         assert!(copied.count() > 0, "{}: nothing was copied", arch.name);
     }
+}
+
+/// The events of the report, without those that the library records itself: it must be these.
+fn without_the_librarys(report: &mut Value) {
+    let events = report["events"].as_array_mut().unwrap();
+    events.retain(|event| {
+        let name = event["name"].as_str().unwrap();
+        let is_librarys = name.starts_with("kymo_")
+            || matches!(
+                name,
+                "counted_event"
+                    | "group_count"
+                    | "event_count"
+                    | "event_stack"
+                    | "sample"
+                    | "sampling"
+            );
+        assert_eq!(event["calls"].is_null(), is_librarys, "{event}");
+        !is_librarys
+    });
+}
+
+/// In C, too, every copy of a tracepoint is found, and each event's calls are those of the trace:
+/// with one CPU and with four, where programs call, and where NMIs record.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn events_of_kernels_in_c_are_counted() {
+    for (kernel, least) in [("KYMO_FIRMWARE_C", 900), ("KYMO_SMP_C", 3000)] {
+        let mut report = json(&built(kernel), &[]);
+        without_the_librarys(&mut report);
+        assert!(agrees(&report) > least, "{kernel}");
+        let sites = report["sites"].as_array().unwrap();
+        // What mutex_lock records, the compiler has copied to where it had to wait.
+        let copied = sites
+            .iter()
+            .find(|site| site["event"] == "lock_acquired" && site["inlined_in"] == "mutex_lock");
+        assert!(number(&copied.unwrap()["recorded_calls"]) > 100, "{kernel}");
+        let library = sites.iter().filter(|site| site["kind"] == "library");
+        let calls: u64 = library.map(|site| number(&site["calls"])).sum();
+        assert!(calls > least, "{kernel}: {calls}");
+    }
+    let image = built("KYMO_THREADS_C_X86_64");
+    let mut command = kymo(["cost", "--json", "--timeout", patience(), "--"]);
+    command.args(["qemu-system-x86_64", "-M", "pc", "-m", "16M"]);
+    command.args(["-display", "none", "-serial", "stdio", "-no-reboot"]);
+    command.args(["-icount", "shift=0,sleep=off", "-kernel"]);
+    let mut report = serde_json::from_slice(&run(command.arg(&image), 0).stdout).unwrap();
+    without_the_librarys(&mut report);
+    assert!(agrees(&report) > 20_000);
+    let some = json(&built("KYMO_FIRMWARE_C"), &["--event", "sched_switch"]);
+    assert_eq!(some["events"].as_array().unwrap().len(), 1);
+    let refused = refused(3, &built("KYMO_THREADS_C_CORTEX_M4"), &[]);
+    assert!(refused.contains("cannot be counted"), "{refused}");
+}
+
+/// The console of a kernel whose cost is counted can be typed at, as with `kymo record`.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn a_counted_kernel_reads_the_standard_input() {
+    let mut command = kymo([OsStr::new("cost")]);
+    command.arg(kymo_e2e::demo::RISCV64.kernel());
+    command.args([
+        "--timeout",
+        patience(),
+        "--append",
+        "workload=echo",
+        "--stdin",
+    ]);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut running = command.spawn().unwrap();
+    let mut lines = BufReader::new(running.stderr.take().unwrap()).lines();
+    let prompt = lines.find(|line| line.as_ref().unwrap().ends_with("type a line"));
+    assert!(prompt.is_some());
+    let mut input = running.stdin.take().unwrap();
+    input.write_all(b"hello, kernel\n").unwrap();
+    drop(input);
+    let is_read = lines.any(|line| line.unwrap().ends_with("demo: read hello, kernel"));
+    lines.for_each(drop);
+    assert_eq!((is_read, running.wait().unwrap().code()), (true, Some(0)));
 }
 
 /// The kernel is that of the command's `-kernel`.

@@ -1,5 +1,6 @@
 //! `kymo cost`.
 
+mod c;
 mod report;
 mod sites;
 
@@ -30,11 +31,12 @@ use sites::{Kind, Site};
 pub const EXAMPLES: &str = "Examples:
   kymo cost my-kernel.elf
   kymo cost my-kernel.elf --event SchedSwitch --append \"events=20000\" --json
+  kymo cost my-kernel-in-c.elf --event sched_switch --stdin
   kymo cost my-kernel.elf --symbol '*::schedule' --range 0x80201000..0x80201040
   kymo cost -- qemu-system-x86_64 -M q35 -smp 4 -kernel my-kernel.elf -nographic
 
 The figures are exact counts of instructions, loads and stores, not cycles. DWARF says which instructions belong to an inlined event:
-build the kernel with at least debug = \"line-tables-only\", which does not change the code.
+build the kernel with at least debug = \"line-tables-only\", and one in C with -g, which do not change the code.
 
 Needs the plugin libkymo_cost.so beside kymo: cargo build --release -p kymo-cost. (For QEMU 9.2 and later, with
 --no-default-features --features api-4.)";
@@ -52,8 +54,8 @@ pub struct Arguments {
     /// Count this address range, whose end is exclusive: 0x80201000..0x80201040.
     #[arg(long, value_name = "LO..HI", value_parser = range)]
     range: Vec<Range<u64>>,
-    /// Count these events, by type name; by default all events, unless --symbol or --range is
-    /// given.
+    /// Count these events, by type name, or in C by their name in the trace; by default all events,
+    /// unless --symbol or --range is given.
     #[arg(long, value_name = "NAME")]
     event: Vec<String>,
     /// Print one JSON object instead of tables.
@@ -78,6 +80,9 @@ pub struct Arguments {
     /// The plugin, by default libkymo_cost.so beside kymo.
     #[arg(long, value_name = "FILE")]
     plugin: Option<PathBuf>,
+    /// Pass the standard input to the machine's console, and show no status line.
+    #[arg(long)]
+    stdin: bool,
     /// Your own QEMU command.
     #[arg(last = true, value_name = "QEMU COMMAND")]
     command: Vec<OsString>,
@@ -167,7 +172,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let made = create_directory(&trace, "choose another directory with TMPDIR")?;
     ctrlc::set_handler(|| INTERRUPTED.store(true, Relaxed))
         .context("cannot handle interrupts (start kymo from another shell)")?;
-    let bar = BAR.get_or_init(progress_bar);
+    let bar = BAR.get_or_init(|| match arguments.stdin {
+        true => ProgressBar::hidden(),
+        false => progress_bar(),
+    });
     let options = Options {
         timeout: arguments.timeout,
         console: Some(print),
@@ -273,19 +281,29 @@ fn find(arguments: &Arguments, path: &Path) -> anyhow::Result<Vec<Site>> {
         if !has_dwarf {
             return Err(BadInput(format!(
                 "{} has no DWARF to locate events; build it with debug = \"line-tables-only\" in \
-                 its profile, or count functions with --symbol",
+                 its profile (in C with -g), or count functions with --symbol",
                 path.display()
             ))
             .into());
         }
-        let events = sites::events(&code);
+        let mut events = sites::events(&code);
+        let (events_of_c, library) = c::events(&code);
+        if !events_of_c.is_empty() && !sites::is_followed(&bytes) {
+            return Err(BadInput(format!(
+                "{} is for a processor on which events in C cannot be counted: RISC-V, AArch64 and \
+                 x86 can; count functions with --symbol",
+                path.display()
+            ))
+            .into());
+        }
+        events.extend(events_of_c);
         let mut names: Vec<&str> = events.iter().map(|site| sites::short(&site.name)).collect();
         names.sort_unstable();
         names.dedup();
         if events.is_empty() {
             return Err(BadInput(format!(
                 "{} records no Kymo event, according to its DWARF; build it with the feature \
-                 trace, or count functions with --symbol",
+                 trace (in C with -g, and without KYMO_OFF), or count functions with --symbol",
                 path.display()
             ))
             .into());
@@ -309,12 +327,18 @@ fn find(arguments: &Arguments, path: &Path) -> anyhow::Result<Vec<Site>> {
                 all_events || arguments.event.iter().any(|name| is_asked(site, name))
             }),
         );
-        found.sort_by_key(|site| (sites::trace_name(&site.name), site.entries.first().copied()));
+        found.sort_by_key(|site| {
+            (
+                site.trace_name(),
+                site.ranges.first().map(|range| range.start),
+            )
+        });
         found.extend(sites::functions(
             &code,
             "kymo::ring::*slow*",
             Kind::SlowPath,
         ));
+        found.extend(library);
     }
     for pattern in &arguments.symbol {
         let functions = sites::functions(&code, pattern, Kind::Function);
@@ -393,6 +417,10 @@ fn launch(
         }
     } else {
         Launch::command(&arguments.command, ram)?
+    };
+    let launch = match arguments.stdin {
+        true => launch.taking_input(),
+        false => launch,
     };
     Ok(launch.with(["-plugin", value.as_str()]).ending_in_order())
 }

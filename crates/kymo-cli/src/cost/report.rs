@@ -7,7 +7,7 @@ use std::path::Path;
 use kymo_ctf::{FieldClass, StructClass, Trace};
 use serde_json::{Value, json};
 
-use super::sites::{Kind, Site, short, trace_name};
+use super::sites::{Kind, Site, short};
 use crate::dump::{Counts, table};
 
 const QUANTITIES: [&str; 3] = ["instructions", "loads", "stores"];
@@ -53,6 +53,18 @@ fn field_size(class: &FieldClass) -> Option<u64> {
 
 /// Events that the library records by their numbers: no tracepoint of theirs has a name in DWARF.
 const BY_NUMBER: [&str; 3] = ["kymo_counter", "kymo_gauge", "kymo_histogram"];
+
+/// Events that the library for kernels in C records itself besides: no function of its header does.
+const BY_LIBRARY: [&str; 8] = [
+    "counted_event",
+    "event_count",
+    "event_stack",
+    "group_count",
+    "kymo_clock_back",
+    "kymo_session_end",
+    "sample",
+    "sampling",
+];
 
 /// One event in the comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -201,7 +213,7 @@ impl<'a> Report<'a> {
             .zip(&figures)
             .filter(|(site, _)| site.kind == Kind::Event)
         {
-            *by_event.entry(trace_name(&site.name)).or_default() += calls(&figure["per_call"]);
+            *by_event.entry(site.trace_name()).or_default() += calls(&figure["per_call"]);
         }
         let has_events = !by_event.is_empty();
         let recorded = |name: &str| {
@@ -223,6 +235,10 @@ impl<'a> Report<'a> {
             })
             .collect();
         if let (true, true, Some(counts)) = (whole, has_events, counts) {
+            let has_library = sites.iter().any(|site| site.kind == Kind::Library);
+            let is_uncounted = |name: &str| {
+                BY_NUMBER.contains(&name) || (has_library && BY_LIBRARY.contains(&name))
+            };
             // Events in the trace for which there is no site.
             let others = counts
                 .events
@@ -230,7 +246,7 @@ impl<'a> Report<'a> {
                 .filter(|name| !by_event.contains_key(*name));
             events.extend(others.map(|name| Compared {
                 name: name.clone(),
-                calls: (!BY_NUMBER.contains(&name.as_str())).then_some(0),
+                calls: (!is_uncounted(name)).then_some(0),
                 recorded: recorded(name),
                 bytes: bytes.get(name).copied(),
             }));
@@ -258,7 +274,8 @@ impl<'a> Report<'a> {
             let (calls, recorded) = compared.fold((0, 0), |sum, (_, calls, recorded)| {
                 (sum.0 + calls, sum.1 + recorded)
             });
-            let differs = is_whole && calls != recorded + self.lost;
+            let all = recorded + self.lost;
+            let differs = calls < recorded || calls > all || (is_whole && calls != all);
             let sentence = differs.then(|| {
                 format!(
                     "the plugin counted {calls} calls, but the trace has {recorded} events and {} \
@@ -400,6 +417,7 @@ fn site_json(site: &Site, figure: &Value) -> Value {
     let kind = match site.kind {
         Kind::Event => "event",
         Kind::SlowPath => "slow path",
+        Kind::Library => "library",
         Kind::Function => "function",
         Kind::Range => "range",
     };
@@ -409,7 +427,7 @@ fn site_json(site: &Site, figure: &Value) -> Value {
         out.insert("kind".to_owned(), json!(kind));
         out.insert("inlined_in".to_owned(), json!(site.inlined_in));
         if site.kind == Kind::Event {
-            out.insert("event".to_owned(), json!(trace_name(&site.name)));
+            out.insert("event".to_owned(), json!(site.trace_name()));
             out.insert(
                 "recorded_calls".to_owned(),
                 json!(calls(&figure["per_call"])),
@@ -428,6 +446,7 @@ fn label(site: &Site) -> String {
         (Some(owner), _) => format!("{name}, inlined in {owner}"),
         (None, Kind::Event) => format!("{name}, a function"),
         (None, Kind::SlowPath) => format!("slow path: {name}"),
+        (None, Kind::Library) => format!("the library's {name}"),
         (None, _) => name.to_owned(),
     }
 }
@@ -445,6 +464,8 @@ mod tests {
             ranges: vec![16..32],
             entries: vec![16],
             marks: Vec::new(),
+            tests: Vec::new(),
+            callees: Vec::new(),
         }
     }
 

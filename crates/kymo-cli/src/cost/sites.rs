@@ -22,9 +22,23 @@ pub struct Site {
     pub ranges: Vec<Range<u64>>,
     /// Addresses at which a call begins, ascending: for an event, every copy of its on/off test.
     pub entries: Vec<u64>,
+    /// Pieces of on/off tests: a call begins with each that loads.
+    pub tests: Vec<Range<u64>>,
     /// Instructions of which a recording call executes one, ascending; for events with an on/off
-    /// test. Empty: every call counts.
+    /// test. Empty, without `callees`: every call counts.
     pub marks: Vec<u64>,
+    /// Functions of which a recording call calls one.
+    pub callees: Vec<u64>,
+}
+
+impl Site {
+    /// The event's name in the trace. In C it has no other.
+    pub fn trace_name(&self) -> String {
+        match self.callees.is_empty() {
+            true => trace_name(&self.name),
+            false => self.name.clone(),
+        }
+    }
 }
 
 /// Why a site is counted.
@@ -34,10 +48,20 @@ pub enum Kind {
     Event,
     /// A slow path of the library.
     SlowPath,
+    /// A function of the library that records events of kernels in C.
+    Library,
     /// The user asked for the function.
     Function,
     /// The user asked for the range.
     Range,
+}
+
+/// Whether the plugin follows calls in an ELF file's code.
+pub fn is_followed(elf: &[u8]) -> bool {
+    // The machine, at byte 18: ELF specification, "ELF Header".
+    const FOLLOWED: [u16; 4] = [3, 62, 183, 243]; // 386, x86-64, AArch64, RISC-V
+    let machine = elf.get(18..20).and_then(|bytes| bytes.try_into().ok());
+    machine.is_some_and(|bytes| FOLLOWED.contains(&u16::from_le_bytes(bytes)))
 }
 
 /// The last component of a path: `Marker` for `hello::Marker`.
@@ -130,7 +154,7 @@ fn event_site(code: &CodeMap, event: &str, tests: &[usize], records: &[usize]) -
     let ranges = scopes
         .filter_map(|&number| code.scopes.get(number))
         .flat_map(|scope| scope.ranges.iter().cloned());
-    let ranges = without_gaps(join_ranges(ranges.collect()));
+    let ranges = without_gaps(join_ranges(ranges.collect()), |_| true);
     let sorted = |mut addresses: Vec<u64>| {
         addresses.sort_unstable();
         addresses.dedup();
@@ -162,6 +186,8 @@ fn event_site(code: &CodeMap, event: &str, tests: &[usize], records: &[usize]) -
         ranges,
         entries: sorted(entries),
         marks: sorted(marks),
+        tests: Vec::new(),
+        callees: Vec::new(),
     })
 }
 
@@ -180,7 +206,7 @@ fn stays_behind_the_test(code: &CodeMap, number: usize, scope: &Scope) -> bool {
 }
 
 /// The scopes inlined into a scope, at any depth.
-fn inside(code: &CodeMap, scope: usize) -> impl Iterator<Item = (usize, &Scope)> {
+pub fn inside(code: &CodeMap, scope: usize) -> impl Iterator<Item = (usize, &Scope)> {
     // A scope's descendants follow it, before any other scope.
     let behind = code.scopes.iter().enumerate().skip(scope + 1);
     behind.take_while(move |(number, _)| code.parents(*number).any(|parent| parent == scope))
@@ -214,12 +240,15 @@ fn test_entries(code: &CodeMap, test: usize) -> Vec<u64> {
 /// x86's test and branch and the loads of a few fields.
 const GAP: u64 = 32;
 
-/// Fills gaps of up to [`GAP`] bytes. DWARF attributes the branch after the on/off test to the
+/// Fills gaps of up to [`GAP`] bytes that may be filled. DWARF attributes the branch after the on/off test to the
 /// surrounding function; without the branch, an interrupt between the test and the record would
 /// look like the end of the call.
-fn without_gaps(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+pub fn without_gaps(
+    mut ranges: Vec<Range<u64>>,
+    may_fill: impl Fn(&Range<u64>) -> bool,
+) -> Vec<Range<u64>> {
     ranges.dedup_by(|next, range| {
-        let joins = next.start - range.end <= GAP;
+        let joins = next.start - range.end <= GAP && may_fill(&(range.end..next.start));
         if joins {
             range.end = next.end;
         }
@@ -241,6 +270,8 @@ pub fn functions(code: &CodeMap, pattern: &str, kind: Kind) -> Vec<Site> {
             ranges: vec![symbol.range.clone()],
             entries: vec![symbol.range.start],
             marks: Vec::new(),
+            tests: Vec::new(),
+            callees: Vec::new(),
         });
     let inlined = code
         .scopes
@@ -253,6 +284,8 @@ pub fn functions(code: &CodeMap, pattern: &str, kind: Kind) -> Vec<Site> {
         ranges: scope.ranges.clone(),
         entries: vec![scope.entry],
         marks: Vec::new(),
+        tests: Vec::new(),
+        callees: Vec::new(),
     });
     symbols.chain(inlined).collect()
 }
@@ -267,6 +300,8 @@ pub fn range(range: &Range<u64>) -> Site {
         ranges: vec![range.clone()],
         entries: vec![range.start],
         marks: Vec::new(),
+        tests: Vec::new(),
+        callees: Vec::new(),
     }
 }
 
@@ -283,6 +318,13 @@ pub fn plugin_arguments(sites: &[Site]) -> String {
         }
         for mark in &site.marks {
             out.push_str(&format!("mark={mark:#x}\n"));
+        }
+        for test in &site.tests {
+            let (start, end) = (test.start, test.end);
+            out.push_str(&format!("test={start:#x}\ntest_end={end:#x}\n"));
+        }
+        for callee in &site.callees {
+            out.push_str(&format!("callee={callee:#x}\n"));
         }
     }
     out
@@ -356,6 +398,8 @@ mod tests {
                     ranges: vec![0x10c..0x140, 0x180..0x190],
                     entries: vec![0x110],
                     marks: vec![0x120],
+                    tests: Vec::new(),
+                    callees: Vec::new(),
                 },
                 Site {
                     kind: Kind::Event,
@@ -364,6 +408,8 @@ mod tests {
                     ranges: vec![0x300..0x310],
                     entries: vec![0x300],
                     marks: Vec::new(),
+                    tests: Vec::new(),
+                    callees: Vec::new(),
                 },
             ]
         );

@@ -254,7 +254,8 @@ fn arguments_that_cannot_be_used_end_qemu_with_one_sentence() {
         (
             "start=0x10,end=0x20,step=2",
             "\"step=2\" is no argument: there are start=ADDRESS, end=ADDRESS, name=TEXT, \
-             entry=ADDRESS, mark=ADDRESS, out=FILE and from=FILE.",
+             entry=ADDRESS, test=ADDRESS, test_end=ADDRESS, mark=ADDRESS, callee=ADDRESS, out=FILE \
+             and from=FILE.",
         ),
         ("from=/no/file", "the file /no/file cannot be read: "),
         (elsewhere.as_str(), "report.json cannot be made"),

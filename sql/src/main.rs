@@ -318,11 +318,25 @@ fn run(
     if let Some(question) = &question {
         session.check(question, &parameters)?;
     }
-    let progress = remote::ask_workers(&mut session, &arguments.workers)?;
+    let asked = ask(&mut session, &source, arguments, sql, &parameters);
+    remote::over();
+    drop(session);
+    asked?;
+    Ok(source.missing())
+}
+
+/// Asks a query, or what comes from the prompt.
+fn ask(
+    session: &mut Session,
+    source: &Source,
+    arguments: &Arguments,
+    sql: Option<String>,
+    parameters: &[(String, String)],
+) -> Result<(), Error> {
+    let progress = remote::ask_workers(session, &arguments.workers)?;
     session.stop_on_interrupt();
     let Some(sql) = sql else {
-        prompt::run(&session)?;
-        return Ok(source.missing());
+        return prompt::run(session);
     };
     let format = match arguments.format {
         Shape::Table => Format::Table,
@@ -333,15 +347,14 @@ fn run(
     let mut output = Output::new(format, arguments.out.as_deref())?;
     let progress = || progress().or_else(|| source.items_read().map(events_read));
     with_progress(&progress, |is_over| {
-        session.ask(&sql, &parameters, &mut |answer| {
+        session.ask(&sql, parameters, &mut |answer| {
             if matches!(answer, Answer::Rows(_)) {
                 is_over.store(true, Relaxed);
             }
             output.take(answer)
         })
     })?;
-    output.finish()?;
-    Ok(source.missing())
+    output.finish()
 }
 
 /// Adds traces to a store, and says of each what became of it.

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+#[cfg(feature = "cluster")]
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use clap::Args;
 use kymo_sql::{Error, Session};
@@ -151,12 +153,25 @@ fn without_workers() -> Error {
     )
 }
 
+/// Whether all that was asked is answered, or refused.
+#[cfg(feature = "cluster")]
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+
+/// Says that all that was asked is answered, or refused. When the session ends, the engine's tasks
+/// are cancelled, and one that waits for another one then panics: that is no failure.
+pub(crate) fn over() {
+    #[cfg(feature = "cluster")]
+    IS_OVER.store(true, Relaxed);
+}
+
 /// Ends the program where the engine fails. In a worker, the rows of a thread that panics would be
 /// missing, and the stream of the others would end as if it were complete.
 #[cfg(feature = "cluster")]
 fn end_on_panic() {
     std::panic::set_hook(Box::new(|what| {
-        eprintln!("kymo: the engine failed: {what}");
-        std::process::exit(4);
+        if !IS_OVER.load(Relaxed) {
+            eprintln!("kymo: the engine failed: {what}");
+            std::process::exit(4);
+        }
     }));
 }

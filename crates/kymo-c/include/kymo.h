@@ -16,9 +16,9 @@
  *
  * Stack that the calls take, on RV32: 2,432 bytes for kymo_start, 2,048 for kymo_read, 1,664 for
  * kymo_stop, 640 for kymo_finish, 1,664 for kymo_send, 4,096 for kymo_dump and those like it; 64 for
- * an event, 704 for one with callers or counts, 160 for a name. KYMO_COUNT takes 3,136 bytes of kymo_start, 2,448 of kymo_stop, and
- * 2,720 of kymo_counting_tick. 64-bit processors take more. What functions of the kernel's take
- * comes on top.
+ * an event, 704 for one with callers or counts, 160 for a name. KYMO_COUNT takes 3,136 bytes of
+ * kymo_start, 2,448 of kymo_stop, and 2,720 of kymo_counting_tick. 64-bit processors take more. What
+ * functions of the kernel's take comes on top.
  *
  * Needs C99 (with C11 or C++11 more is checked when the code is compiled), and no C library. */
 #ifndef KYMO_H
@@ -99,9 +99,9 @@ void kymo_port_unmask(uintptr_t saved);
 #error "KYMO_WITH_CONTEXTS needs a compiler like gcc or clang"
 #endif
 
-/* What the functions ..._masked and events with callers read the clock with, for kernels that have a cheaper way than a
- * function: define it before this file is included. With KYMO_NMI, for a library that was built for
- * NMIs (--nmi), they read none: the library does. */
+/* What the functions ..._masked and events with callers read the clock with, for kernels that have a
+ * cheaper way than a function: define it before this file is included. With KYMO_NMI, for a library
+ * that was built for NMIs (--nmi), they read none: the library does. */
 #ifdef KYMO_NMI
 #undef KYMO_CLOCK
 #define KYMO_CLOCK() ((uint64_t)0)
@@ -246,7 +246,7 @@ struct kymo_event {
 #define KYMO_ROLLING 1u
 /* A host reads the memory of the machine, and frees packets; kymo_read frees none. */
 #define KYMO_HOST_READS 2u
-/* For `sample_depth`: the thread and the place, without callers. */
+/* For `sample_depth`: no callers. A sample still has its place, an event only its thread. */
 #define KYMO_NO_CALLERS 0xffffffffu
 
 /* What a counter of the kernel's own is. */
@@ -642,9 +642,9 @@ struct kymo_perf_options {
  * KYMO_COUNT where it has no `counting`. Returns the number of channels, from 0 on; each is a file
  * of the trace. */
 #ifndef KYMO_NMI /* A library for another header does not link, nor does one that is not for NMIs. */
-#define kymo_start kymo_start_for_header_2890bbc5
+#define kymo_start kymo_start_for_header_7ecea3b9
 #else
-#define kymo_start kymo_start_for_header_2890bbc5_nmi
+#define kymo_start kymo_start_for_header_7ecea3b9_nmi
 /* Nor does a file that only records. */
 #define kymo_record_0_masked kymo_record_0_masked_nmi
 #define kymo_record_1_masked kymo_record_1_masked_nmi
@@ -695,8 +695,8 @@ int32_t kymo_switch_stacks(uint32_t mode, uint32_t id, bool on);
 
 /* Has an event record what its CPU has counted, or not any more, until KYMO_TRACE or KYMO_COUNT stops.
  * `mode` is KYMO_COUNT. Refused (KYMO_EINVAL) where there is no such event, or the session was started
- * without a `sampler` of KYMO_SAMPLER_OF_EVENTS. There are none before the CPU's first tick, and in an
- * NMI there may be none. */
+ * without a `sampler` of KYMO_SAMPLER_OF_EVENTS. There are none before the CPU's first tick since
+ * KYMO_COUNT was started, and in an NMI there may be none. */
 int32_t kymo_switch_counts(uint32_t mode, uint32_t id, bool on);
 
 /* Calls dump_state again: for a flight recorder, before kymo_stop. */

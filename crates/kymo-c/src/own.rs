@@ -226,8 +226,8 @@ impl OwnEvent {
     }
 }
 
-/// The library's events of the mode `count` and of contexts, with which a kernel that has neither is
-/// not linked.
+/// The library's events of the mode `count` and of contexts, with which a kernel that has neither
+/// is not linked.
 const NOT_ALWAYS: [&[u8]; 4] = [
     b"counted_event",
     b"group_count",

@@ -63,17 +63,24 @@ pub struct Error(pub String);
 /// Reads `start=A,end=B` pairs, `name=`, `entry=` and `out=`. A pair is a separate function; after
 /// `name=`, pairs are ranges of that function up to the next `name=`. `entry=` adds an entry to the
 /// preceding function, whose default entry is the start of its first range; `mark=` adds a mark,
-/// `callee=` a function that makes marks of its calls, and `test=A,test_end=B` an entry if there is a
-/// load in this piece.
+/// `callee=` a function that makes marks of its calls, and `test=A,test_end=B` an entry if there is
+/// a load of a byte in this piece.
 pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Arguments, Error> {
     let mut parsed = Arguments::default();
+    // What begins a pair, if its end has not come.
     let mut start = None;
+    let mut test = None;
     for argument in arguments {
         let (key, value) = argument.split_once('=').unwrap_or((argument, ""));
         if let Some(start) = start
             && key != "end"
         {
-            return Err(unpaired(start));
+            return Err(unpaired("start", start, "end"));
+        }
+        if let Some(test) = test
+            && key != "test_end"
+        {
+            return Err(unpaired("test", test, "test_end"));
         }
         match key {
             "start" => start = Some(address(key, value)?),
@@ -110,29 +117,16 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
                     }
                 }
             }
-            "test" => {
-                let start = address(key, value)?;
-                let function = parsed.functions.last_mut();
-                let Some(function) = function.filter(|function| function.contains(start)) else {
-                    return Err(Error(format!(
-                        "{key}={value} is in no range of the function before it."
-                    )));
-                };
-                function.tests.push(Range {
-                    start,
-                    end: start + 1,
-                });
-            }
+            "test" => test = Some(address(key, value)?),
             "test_end" => {
                 let end = address(key, value)?;
-                let function = parsed.functions.last_mut();
-                let test = function.and_then(|function| function.tests.last_mut());
-                let Some(test) = test.filter(|test| test.start < end) else {
+                let Some(start) = test.take() else {
                     return Err(Error(format!(
                         "test_end={value} is behind no test: give test=ADDRESS,test_end=ADDRESS."
                     )));
                 };
-                test.end = end;
+                let function = parsed.functions.last_mut();
+                add_test(function, Range { start, end })?;
             }
             "callee" => {
                 let place = address(key, value)?;
@@ -156,7 +150,10 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
         }
     }
     if let Some(start) = start {
-        return Err(unpaired(start));
+        return Err(unpaired("start", start, "end"));
+    }
+    if let Some(test) = test {
+        return Err(unpaired("test", test, "test_end"));
     }
     if let Some(function) = parsed
         .functions
@@ -182,10 +179,29 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
     Ok(parsed)
 }
 
-fn unpaired(start: u64) -> Error {
+fn unpaired(begin: &str, address: u64, end: &str) -> Error {
     Error(format!(
-        "start={start:#x} has no end: give start=ADDRESS,end=ADDRESS."
+        "{begin}={address:#x} has no {end}: give {begin}=ADDRESS,{end}=ADDRESS."
     ))
+}
+
+fn add_test(function: Option<&mut Function>, test: Range) -> Result<(), Error> {
+    let Range { start, end } = test;
+    let text = format!("test={start:#x},test_end={end:#x}");
+    if start >= end {
+        return Err(Error(format!(
+            "{text} is empty: test_end must be greater than test."
+        )));
+    }
+    let is_inside =
+        |function: &&mut Function| function.contains(start) && function.contains(end - 1);
+    let Some(function) = function.filter(is_inside) else {
+        return Err(Error(format!(
+            "{text} is in no range of the function before it."
+        )));
+    };
+    function.tests.push(test);
+    Ok(())
 }
 
 fn add(functions: &mut Vec<Function>, range: Range) -> Result<(), Error> {
@@ -313,12 +329,13 @@ mod tests {
             ("start=0x10,end=0x20,entry=0x20", "in no range"),
             ("start=0x10,end=0x20,mark=0xf", "in no range"),
             ("entry=0x20,start=0x10,end=0x20", "in no range"),
-            ("start=0x10,end=0x20,test=0x20", "in no range"),
+            ("start=0x10,end=0x20,test=0x14", "has no test_end"),
+            ("start=0x10,end=0x20,test=0x14,mark=0x18", "has no test_end"),
             ("start=0x10,end=0x20,test_end=0x20", "behind no test"),
-            (
-                "start=0x10,end=0x20,test=0x14,test_end=0x14",
-                "behind no test",
-            ),
+            ("start=0x10,end=0x20,test=0x20,test_end=0x21", "in no range"),
+            ("start=0x10,end=0x20,test=0x14,test_end=0x21", "in no range"),
+            ("start=0x10,end=0x20,test=0x14,test_end=0x14", "is empty"),
+            ("test=0x14,test_end=0x18,start=0x10,end=0x20", "in no range"),
             ("callee=0x20,start=0x10,end=0x20", "behind no function"),
             ("start=0x10,end=0x20,callee=f", "no address"),
             ("start=0x10,end=0x20,out=", "name of a file"),

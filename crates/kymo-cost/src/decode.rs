@@ -100,19 +100,30 @@ impl Isa {
         }
     }
 
-    /// Whether the instruction may load a byte: one that loads, and on x86 one of those that
-    /// compilers load a byte with.
+    /// Whether the instruction loads a byte into a register, or compares one in memory.
     pub fn loads_byte(self, bytes: &[u8]) -> bool {
-        match self {
-            Isa::X86 => match *x86_opcode(bytes) {
+        match (self, bytes) {
+            // lb, lbu; c.lbu (of Zcb)
+            (Isa::Riscv32 | Isa::Riscv64, &[a, b, _, _]) => {
+                a & 0x7f == 0x03 && matches!(b >> 4 & 7, 0 | 4)
+            }
+            (Isa::Riscv32 | Isa::Riscv64, &[a, b]) => a & 3 == 0 && b >> 2 == 0b10_0000,
+            (Isa::Aarch64, &[a, b, c, d]) => {
+                let word = u32::from_le_bytes([a, b, c, d]);
+                // ldrb, ldurb, ldrsb, ldaprb
+                let is_register = word >> 24 & !1 == 0x38 && word >> 22 & 3 != 0;
+                // ldarb, ldaxrb, ldxrb
+                let is_exclusive = word >> 24 == 0x08 && word >> 21 & 3 == 0b10;
+                is_register || is_exclusive
+            }
+            (Isa::X86, bytes) => match *x86_opcode(bytes) {
                 // cmp and the rest of group 1; cmp; mov; test; movzx and movsx.
                 [0x80 | 0x38 | 0x3a | 0x84 | 0x8a | 0xf6, modrm, ..]
                 | [0x0f, 0xb6 | 0xbe, modrm, ..] => modrm < 0xc0,
                 [0xa0, ..] => true,
                 _ => false,
             },
-            Isa::Unknown => false,
-            _ => self.accesses(bytes) == Accesses::Reported,
+            _ => false,
         }
     }
 
@@ -435,17 +446,6 @@ mod tests {
                 "{word:#010x}"
             );
         }
-        for (bytes, loads) in [
-            (&[0x80, 0x3d, 0, 0, 0, 0, 0][..], true), // cmpb $0, 0(%rip)
-            (&[0x0f, 0xb6, 0x05, 0, 0, 0, 0], true),  // movzbl 0(%rip), %eax
-            (&[0x0f, 0xb6, 0xc0], false),             // movzbl %al, %eax
-            (&[0x84, 0xc0], false),                   // test %al, %al
-            (&[0x48, 0x8d, 0x05, 0, 0, 0, 0], false), // lea 0(%rip), %rax
-            (&[0x89, 0xd8], false),                   // mov %ebx, %eax
-        ] {
-            assert_eq!(Isa::X86.loads_byte(bytes), loads, "{bytes:x?}");
-        }
-        assert!(Isa::Riscv64.loads_byte(&0x0005_4503_u32.to_le_bytes())); // lbu a0, 0(a0)
         let known = |loads, stores| Accesses::Known { loads, stores };
         for (bytes, accesses) in [
             (&[0xc3][..], known(1, 0)),
@@ -461,6 +461,62 @@ mod tests {
             (&[0xf0, 0x48, 0x0f, 0xb1, 0x0a], Accesses::Reported), // lock cmpxchg
         ] {
             assert_eq!(Isa::X86.accesses(bytes), accesses, "{bytes:x?}");
+        }
+    }
+
+    /// In code with a GOT, the address of the switches is loaded beside them.
+    #[test]
+    fn only_loads_of_a_byte_are_loads_of_a_switch() {
+        for (word, loads) in [
+            (0x0005_c503_u32, true), // lbu a0, 0(a1)
+            (0x0005_8503, true),     // lb a0, 0(a1)
+            (0x0005_9503, false),    // lh a0, 0(a1)
+            (0x0005_a503, false),    // lw a0, 0(a1)
+            (0x0005_b503, false),    // ld a0, 0(a1), as of the GOT
+            (0x00a5_8023, false),    // sb a0, 0(a1)
+            (0x0000_0517, false),    // auipc a0, 0
+        ] {
+            let loaded = Isa::Riscv64.loads_byte(&word.to_le_bytes());
+            assert_eq!(loaded, loads, "{word:#010x}");
+        }
+        for (half, loads) in [
+            (0x8188_u16, true), // c.lbu a0, 0(a1)
+            (0x8588, false),    // c.lhu a0, 0(a1)
+            (0x8988, false),    // c.sb a0, 0(a1)
+            (0x6188, false),    // c.ld a0, 0(a1)
+            (0x4188, false),    // c.lw a0, 0(a1)
+        ] {
+            let loaded = Isa::Riscv32.loads_byte(&half.to_le_bytes());
+            assert_eq!(loaded, loads, "{half:#06x}");
+        }
+        for (word, loads) in [
+            (0x3940_0020_u32, true), // ldrb w0, [x1]
+            (0x3862_6820, true),     // ldrb w0, [x1, x2]
+            (0x385f_f020, true),     // ldurb w0, [x1, #-1]
+            (0x3980_0020, true),     // ldrsb x0, [x1]
+            (0x38bf_c020, true),     // ldaprb w0, [x1]
+            (0x08df_fc20, true),     // ldarb w0, [x1]
+            (0x085f_7c20, true),     // ldxrb w0, [x1]
+            (0x3900_0020, false),    // strb w0, [x1]
+            (0x089f_fc20, false),    // stlrb w0, [x1]
+            (0x0803_7c20, false),    // stxrb w3, w0, [x1]
+            (0x7940_0020, false),    // ldrh w0, [x1]
+            (0xf940_0420, false),    // ldr x0, [x1, #8], as of the GOT
+            (0x3d40_0020, false),    // ldr b0, [x1]
+            (0xa940_0440, false),    // ldp x0, x1, [x2]
+        ] {
+            let loaded = Isa::Aarch64.loads_byte(&word.to_le_bytes());
+            assert_eq!(loaded, loads, "{word:#010x}");
+        }
+        for (bytes, loads) in [
+            (&[0x80, 0x3d, 0, 0, 0, 0, 0][..], true), // cmpb $0, 0(%rip)
+            (&[0x0f, 0xb6, 0x05, 0, 0, 0, 0], true),  // movzbl 0(%rip), %eax
+            (&[0x0f, 0xb6, 0xc0], false),             // movzbl %al, %eax
+            (&[0x84, 0xc0], false),                   // test %al, %al
+            (&[0x48, 0x8d, 0x05, 0, 0, 0, 0], false), // lea 0(%rip), %rax
+            (&[0x89, 0xd8], false),                   // mov %ebx, %eax
+        ] {
+            assert_eq!(Isa::X86.loads_byte(bytes), loads, "{bytes:x?}");
         }
     }
 }

@@ -90,12 +90,11 @@ pub fn events(code: &CodeMap) -> (Vec<Site>, Vec<Site>) {
     };
     let found = places.iter().filter_map(|(place, numbers)| {
         let first = code.scopes.get(*numbers.first()?)?;
-        let tests: Vec<Range<u64>> = join_ranges(
-            numbers
-                .iter()
-                .flat_map(|&number| tests(code, number))
-                .collect(),
-        );
+        // Copies that touch begin calls of their own.
+        let copies = numbers.iter().flat_map(|&number| tests(code, number));
+        let mut tests: Vec<Range<u64>> = copies.collect();
+        tests.sort_by_key(|test| (test.start, test.end));
+        tests.dedup();
         // A compiler may have made the test a part of what is around it.
         let entries = match tests.is_empty() {
             true => vec![first.entry],

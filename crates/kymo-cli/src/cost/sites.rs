@@ -240,9 +240,9 @@ fn test_entries(code: &CodeMap, test: usize) -> Vec<u64> {
 /// x86's test and branch and the loads of a few fields.
 const GAP: u64 = 32;
 
-/// Fills gaps of up to [`GAP`] bytes that may be filled. DWARF attributes the branch after the on/off test to the
-/// surrounding function; without the branch, an interrupt between the test and the record would
-/// look like the end of the call.
+/// Fills gaps of up to [`GAP`] bytes that may be filled. DWARF attributes the branch after the
+/// on/off test to the surrounding function; without the branch, an interrupt between the test and
+/// the record would look like the end of the call.
 pub fn without_gaps(
     mut ranges: Vec<Range<u64>>,
     may_fill: impl Fn(&Range<u64>) -> bool,

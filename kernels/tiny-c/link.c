@@ -52,6 +52,8 @@ void start(void) {
     kymo_channel_name(0, name, sizeof name);
     kymo_read(KYMO_TRACE, 0, buffer, sizeof buffer);
     kymo_counts(&counts);
+    kymo_is_recording();
+    kymo_flags();
     kymo_send_open(&sender);
     kymo_send(KYMO_TRACE, &sender);
     kymo_send_finish(KYMO_TRACE, &sender, NULL);

@@ -606,6 +606,14 @@ int32_t kymo_buffer_size(void);
  * length without the NUL; 16 bytes are enough. */
 int32_t kymo_channel_name(uint32_t channel, char *name, size_t size);
 
+/* Whether a mode records now: from kymo_start to the kymo_stop of the last mode that runs. */
+bool kymo_is_recording(void);
+
+/* The flags that the session has, of KYMO_ROLLING and KYMO_HOST_READS: a mode that joins one that runs
+ * gets those of the first. Nobody frees the packets of a flight recorder: it has KYMO_ROLLING alone.
+ * -KYMO_EINVAL where there is no session. */
+int32_t kymo_flags(void);
+
 /* Counts the session's events. Those that are recorded meanwhile may be missing. */
 int32_t kymo_counts(struct kymo_counts *counts);
 
@@ -776,6 +784,8 @@ KYMO_INLINE int32_t kymo_switch_counts(uint32_t mode, uint32_t id, bool on) {
     (void)mode, (void)id, (void)on;
     return -KYMO_EOPNOTSUPP;
 }
+KYMO_INLINE bool kymo_is_recording(void) { return false; }
+KYMO_INLINE int32_t kymo_flags(void) { return -KYMO_EOPNOTSUPP; }
 KYMO_INLINE int32_t kymo_counts(struct kymo_counts *counts) {
     (void)counts;
     return -KYMO_EOPNOTSUPP;

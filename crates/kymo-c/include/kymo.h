@@ -642,9 +642,9 @@ struct kymo_perf_options {
  * KYMO_COUNT where it has no `counting`. Returns the number of channels, from 0 on; each is a file
  * of the trace. */
 #ifndef KYMO_NMI /* A library for another header does not link, nor does one that is not for NMIs. */
-#define kymo_start kymo_start_for_header_7ecea3b9
+#define kymo_start kymo_start_for_header_69e23aef
 #else
-#define kymo_start kymo_start_for_header_7ecea3b9_nmi
+#define kymo_start kymo_start_for_header_69e23aef_nmi
 /* Nor does a file that only records. */
 #define kymo_record_0_masked kymo_record_0_masked_nmi
 #define kymo_record_1_masked kymo_record_1_masked_nmi
@@ -678,6 +678,14 @@ int32_t kymo_buffer_size(void);
 /* Writes the name of a channel's file with a NUL: "metadata", "names_0", "events_0", ... Returns its
  * length without the NUL; 16 bytes are enough. */
 int32_t kymo_channel_name(uint32_t channel, char *name, size_t size);
+
+/* Whether a mode records now: from kymo_start to the kymo_stop of the last mode that runs. */
+bool kymo_is_recording(void);
+
+/* The flags that the session has, of KYMO_ROLLING and KYMO_HOST_READS: a mode that joins one that runs
+ * gets those of the first. Nobody frees the packets of a flight recorder: it has KYMO_ROLLING alone.
+ * -KYMO_EINVAL where there is no session. */
+int32_t kymo_flags(void);
 
 /* Counts the session's events. Those that are recorded meanwhile may be missing. */
 int32_t kymo_counts(struct kymo_counts *counts);
@@ -849,6 +857,8 @@ KYMO_INLINE int32_t kymo_switch_counts(uint32_t mode, uint32_t id, bool on) {
     (void)mode, (void)id, (void)on;
     return -KYMO_EOPNOTSUPP;
 }
+KYMO_INLINE bool kymo_is_recording(void) { return false; }
+KYMO_INLINE int32_t kymo_flags(void) { return -KYMO_EOPNOTSUPP; }
 KYMO_INLINE int32_t kymo_counts(struct kymo_counts *counts) {
     (void)counts;
     return -KYMO_EOPNOTSUPP;

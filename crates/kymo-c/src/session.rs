@@ -18,8 +18,8 @@ use kymo::ring::source::Outside;
 use kymo::text::write_number;
 use kymo::vocabulary::Sampling;
 use kymo::{
-    ChannelId, ChannelKind, Config, Contexts, Ground, Memory, Mode, Overflow, Refused, Sessions,
-    State,
+    ChannelId, ChannelKind, Config, Consumer, Contexts, Ground, Memory, Mode, Overflow, Refused,
+    Sessions, State,
 };
 
 use crate::config::{CConfig, Call, HOST_READS, ROLLING};
@@ -317,6 +317,24 @@ pub(crate) fn runs() -> Result<bool, Refusal> {
 pub(crate) fn is_rolling() -> Result<bool, Refusal> {
     let overflow = SESSIONS.with_reader(0, ChannelKind::Events, ChannelReader::overflow)?;
     Ok(overflow == Overflow::Overwrite)
+}
+
+/// Whether a mode records now.
+#[unsafe(no_mangle)]
+pub extern "C" fn kymo_is_recording() -> bool {
+    matches!(runs(), Ok(true))
+}
+
+/// The flags of the session, whatever a mode that joined it has asked for.
+#[unsafe(no_mangle)]
+pub extern "C" fn kymo_flags() -> i32 {
+    let flags = |reader: &ChannelReader| match reader.overflow() {
+        Overflow::Overwrite => ROLLING,
+        Overflow::Discard if reader.is_consumed_by(Consumer::Host) => HOST_READS,
+        Overflow::Discard => 0,
+    };
+    let found = SESSIONS.with_reader(0, ChannelKind::Events, flags);
+    answer(found.map(|flags| flags as usize).map_err(Refusal::from))
 }
 
 /// Copies what is new in a channel: a packet of its file, or a part of the metadata. Returns its

@@ -34,7 +34,7 @@ int main(void) {
     const uint64_t all = 20000;
 
     /* Full rings drop what comes: nothing is overwritten. */
-    if (kymo_start(KYMO_TRACE, &config) != 3)
+    if (kymo_start(KYMO_TRACE, &config) != 3 || kymo_flags() != 0)
         return 1;
     for (uint64_t n = 0; n < all; n++)
         kymo_irq_handler_entry(1);
@@ -66,8 +66,10 @@ int main(void) {
 
     /* A flight recorder overwrites: nothing is discarded. */
     config.flags = KYMO_ROLLING;
-    if (kymo_start(KYMO_TRACE, &config) != 3)
+    if (kymo_flags() != -KYMO_EINVAL || kymo_start(KYMO_TRACE, &config) != 3)
         return 5;
+    if (kymo_flags() != KYMO_ROLLING)
+        return 16;
     for (uint64_t n = 0; n < all; n++)
         kymo_irq_handler_entry(1);
     if (kymo_counts(&counts) != 0 || counts.overwritten == 0 || counts.discarded != 0 ||

@@ -82,7 +82,8 @@ int main(void) {
     CHECK(kymo_dump(NULL, NULL, 9) == -KYMO_EFAULT);
     CHECK(kymo_dump(put, stdout, 9) == 0);
     kymo_clear();
-    CHECK(kymo_start(KYMO_TRACE, &config) == 5);
+    CHECK(!kymo_is_recording());
+    CHECK(kymo_start(KYMO_TRACE, &config) == 5 && kymo_is_recording());
     kymo_thread_name(5, "worker", KYMO_TO_NUL);
     kymo_lock_name(UINT64_MAX, KYMO_LOCK_KIND_MUTEX, "the \"bus\"", KYMO_TO_NUL);
     switch_on(0, 5);
@@ -117,7 +118,8 @@ int main(void) {
     CHECK(is(0, "[5 worker] sensor value=42"));
     CHECK(kymo_dump(put, stdout, 100) == 0);
     CHECK(kymo_counts(&counts) == 0 && counts.retained == 9);
-    CHECK(kymo_finish(KYMO_TRACE, NULL) == 0);
+    CHECK(kymo_stop(KYMO_TRACE) == 5 && !kymo_is_recording());
+    CHECK(kymo_finish(KYMO_TRACE, NULL) == 0 && !kymo_is_recording());
     printf("- finished\n");
     CHECK(kymo_dump(put, stdout, 1) == 0);
     /* The next session, with other events, is not cleared. */

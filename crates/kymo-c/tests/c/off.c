@@ -35,6 +35,8 @@ int side_effects(void) {
         count++;
     if (kymo_read(KYMO_TRACE, 0, &config, 4) != -KYMO_EOPNOTSUPP || kymo_memory_needed() != 0)
         count++;
+    if (kymo_is_recording() || kymo_flags() != -KYMO_EOPNOTSUPP)
+        count++;
 #endif
     return count + more;
 }

@@ -105,11 +105,14 @@ int main(int argc, char **argv) {
     CHECK(kymo_finish(KYMO_SAMPLE, NULL) == -KYMO_EINVAL && told == 1);
     CHECK(kymo_finish(KYMO_TRACE, NULL) == 0);
 
+    config.flags = KYMO_HOST_READS;
     CHECK(kymo_start(KYMO_TRACE, &config) == 7);
     CHECK(!kymo_sample(&it) && kymo_sample_period() == 0);
     CHECK(kymo_read(KYMO_SAMPLE, 0, &it, sizeof it) == -KYMO_EINVAL);
     kymo_thread_yield(1);
+    config.flags = KYMO_ROLLING;
     CHECK(kymo_start(KYMO_SAMPLE, &config) == 7);
+    CHECK(kymo_flags() == KYMO_HOST_READS); /* the first mode's */
     CHECK(told == 1000 && kymo_sample_period() == 1000);
     uint64_t next = kymo_sample_next();
     CHECK(next >= 750 && next <= 1250);
@@ -126,6 +129,7 @@ int main(int argc, char **argv) {
     CHECK(kymo_finish(KYMO_SAMPLE, NULL) == 0);
 
     /* Samples alone, whose callers are at most one. */
+    config.flags = 0;
     config.sample_depth = 1;
     CHECK(kymo_start(KYMO_SAMPLE, &config) == 7);
     kymo_thread_yield(3);

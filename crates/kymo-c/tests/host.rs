@@ -611,7 +611,27 @@ fn printed(name: &str, definitions: &[String]) -> String {
 
 #[test]
 fn what_is_left_is_told_taken_up_and_guarded() {
-    check("again");
+    let trace = recorded_by("again", "again", &C);
+    let (mut yields, mut steps, mut lost) = (Vec::new(), Vec::new(), 0);
+    for item in Trace::open(&trace).unwrap().events() {
+        match item.unwrap() {
+            Item::Event(event) if event.name() == "thread_yield" => {
+                yields.push(event.fields.get("tid").unwrap().as_u64().unwrap());
+            }
+            Item::Event(event) if event.name().starts_with("kymo_clock") => {
+                steps.push(event.name().to_owned());
+            }
+            Item::Loss(loss) => lost += loss.count,
+            _ => {}
+        }
+    }
+    // Those for which there was room, and some behind the loss.
+    assert!(lost > 0, "{yields:?}");
+    let expected: Vec<u64> = (0..2000 - lost).chain(2000..2004).collect();
+    assert_eq!(yields, expected);
+    // What is recorded behind its window is put where that begins: a step for readers, too.
+    let expected = ["kymo_clock_step", "kymo_clock_back", "kymo_clock_step"];
+    assert_eq!(steps, expected);
 }
 
 /// L-03, L-04, L-07 in C: the lines are those of kernels in Rust, with the kernel's own events.
@@ -652,6 +672,11 @@ fn as_much_memory_as_is_needed_is_enough() {
         // Two channels for each CPU, and the declarations.
         assert_eq!(start(needed).0, 2 * cpus + 1, "{cpus} in {needed} bytes");
         assert_eq!(start(needed - 64), (refused, needed), "{cpus}");
+    }
+    // As many CPUs as there can be have too little memory; one more cannot be.
+    for (cpus, error) in [(4096, "-12 "), (4097, "-22 ")] {
+        let text = printed("needed", &[format!("-DCPUS={cpus}"), "-DSIZE=16384".into()]);
+        assert!(text.starts_with(error), "{cpus}: {text}");
     }
 }
 

@@ -13,7 +13,28 @@ static bool permits(uint32_t call) {
     return call != denied;
 }
 
-int main(void) {
+/* What is lost, and steps back of the clock, are in the trace: host.rs reads it. */
+static int lost(const char *folder, const struct kymo_config *config) {
+    struct kymo_totals totals;
+    CHECK(kymo_start(KYMO_TRACE, config) == 3);
+    for (uint32_t i = 0; i < 2000; i++)
+        kymo_thread_yield(i);
+    CHECK(drain(KYMO_TRACE, folder, 3) == 0);
+    kymo_thread_yield(2000);
+    now -= 5; /* in a window of time: who reads sees it */
+    kymo_thread_yield(2001);
+    now += 1 << 28;
+    kymo_thread_yield(2002);
+    now -= 1 << 28; /* out of it: whoever records does */
+    kymo_thread_yield(2003);
+    now += 1 << 28;
+    CHECK(kymo_stop(KYMO_TRACE) == 3 && drain(KYMO_TRACE, folder, 3) == 0);
+    CHECK(kymo_finish(KYMO_TRACE, &totals) == 0 && totals.clock_back == 1);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 2);
     static uint32_t buffer[4096];
     struct kymo_config config = {.packets = 4};
     struct kymo_counts counts;
@@ -45,6 +66,17 @@ int main(void) {
     CHECK(kymo_finish(KYMO_TRACE, NULL) == 0);
     memset(kymo_memory, 0, 4096);
     CHECK(kymo_reopen(KYMO_TRACE) == 0 && kymo_buffer_size() == -KYMO_EINVAL);
+
+    /* A record is its header and its fields. */
+    CHECK(kymo_start(KYMO_TRACE, &config) == 3);
+    for (uint32_t i = 0; i < 10; i++)
+        kymo_irq_handler_entry(1);
+    /* Behind a packet that says when the session began. */
+    CHECK(kymo_read(KYMO_TRACE, 2, buffer, sizeof buffer) == 4 * 21);
+    CHECK(kymo_read(KYMO_TRACE, 2, buffer, sizeof buffer) == 4 * 21 + 8 * 10);
+    CHECK(kymo_finish(KYMO_TRACE, NULL) == 0);
+
+    CHECK(lost(argv[1], &config) == 0);
 
     /* Nobody may do one of the calls. */
     CHECK(kymo_start(KYMO_TRACE, &config) == 3);

@@ -1,5 +1,7 @@
 /* What was recorded, shown by the kernel itself: host.rs has the lines. */
 #include "port.h"
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,6 +62,11 @@ static int records(void) {
     CHECK(record.words[0] == 0x9abcdef0u && record.words[1] == 0x12345678u);
     CHECK(record.words[2] == (uint32_t)-5 && record.words[3] == 0);
     const uint64_t time = record.time;
+    /* What is between the fields, and behind a text, is zero. */
+    CHECK(kymo_get(6, &record, NULL, 0) == 0 && record.name_size == 10 && record.size == 68);
+    CHECK(record.words[0] == 0x00020001u && record.words[4] == 0xfffe00ffu);
+    CHECK(record.words[8] == 0xf2f200f1u && record.words[12] == 1);
+    CHECK(record.words[13] == 7 && record.words[15] == 0x00ff0aa9u);
     CHECK(kymo_get(5, &record, NULL, 0) == 0 && record.time == time + 10);
     CHECK(record.cpu == 1 && record.tid == 7 && record.id == KYMO_ID_LOCK_ACQUIRED);
     CHECK(kymo_get(0, &record, NULL, 0) == 0 && record.tid == KYMO_TID_UNKNOWN);
@@ -67,6 +74,34 @@ static int records(void) {
     CHECK(kymo_get(0, NULL, NULL, 0) == -KYMO_EFAULT);
     CHECK(kymo_get(0, (struct kymo_record *)((char *)&record + 1), NULL, 0) == -KYMO_EFAULT);
     return 0;
+}
+
+/* What another thread records while copies are made. */
+static atomic_bool ends;
+static void *overwrite(void *unused) {
+    while (!atomic_load(&ends))
+        kymo_pipe_read(now, 0); /* which is one or two looks at the clock before its record */
+    return unused;
+}
+
+/* A copy that is overwritten meanwhile is not given. */
+static int race(void) {
+    struct kymo_config config = {.flags = KYMO_ROLLING, .packets = 4, .packet_size = 256,
+                                 .synchronize = synchronize};
+    struct kymo_record record;
+    pthread_t thread;
+    this_cpu = 0;
+    CHECK(kymo_start(KYMO_TRACE, &config) == 5);
+    CHECK(pthread_create(&thread, NULL, overwrite, NULL) == 0);
+    for (int found = 0; found < 5000;) {
+        if (kymo_get(0, &record, NULL, 0) != 0)
+            continue;
+        CHECK((uint32_t)record.time - record.words[0] <= 20);
+        found++;
+    }
+    atomic_store(&ends, true);
+    CHECK(pthread_join(thread, NULL) == 0);
+    return kymo_finish(KYMO_TRACE, NULL) == 0 ? 0 : 1;
 }
 
 /* A context switch on the other CPU, for the names of threads that run. */
@@ -129,5 +164,6 @@ int main(void) {
     kymo_thread_yield(3);
     printf("- again\n");
     CHECK(kymo_dump(put, stdout, 5) == 0);
-    return kymo_finish(KYMO_TRACE, NULL) == 0 ? 0 : 1;
+    CHECK(kymo_finish(KYMO_TRACE, NULL) == 0);
+    return race();
 }

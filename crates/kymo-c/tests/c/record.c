@@ -13,7 +13,7 @@ uint32_t this_cpu;
 int masked;
 static uint64_t now = 1000;
 static uint64_t frequency;
-static int unmasked_clock, unmasked_cpu, dumps;
+static int unmasked_clock, unmasked_cpu, dumps, synchronized;
 static int stops; /* kymo_stop is at work */
 
 uint64_t kymo_port_clock(void) { return ++now; }
@@ -29,7 +29,10 @@ static void dump_state(void) {
     dumps++;
     kymo_thread_name(7, "dumped", KYMO_TO_NUL);
 }
-static void synchronize(void) { unmasked_clock += masked != 0; }
+static void synchronize(void) {
+    synchronized++;
+    unmasked_clock += masked != 0;
+}
 
 /* Tables that kymo_start refuses, one error after the other. */
 static int refuses(struct kymo_config config) {
@@ -178,8 +181,10 @@ int main(int argc, char **argv) {
     CHECK(now == before + 1);
     CHECK(kymo_snapshot(KYMO_TRACE) == 0 && dumps == 3);
     stops = 1;
+    synchronized = 0;
     CHECK(kymo_stop(KYMO_TRACE) == 5 && kymo_stop(KYMO_TRACE) == -KYMO_EINVAL);
     stops = 0;
+    CHECK(synchronized > 0);
     CHECK(kymo_snapshot(KYMO_TRACE) == -KYMO_EINVAL);
     CHECK(kymo_switch(KYMO_TRACE, 1, true) == -KYMO_EINVAL);
     CHECK(kymo_start(KYMO_TRACE, &config) == -KYMO_EINPROGRESS);

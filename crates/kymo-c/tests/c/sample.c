@@ -128,12 +128,21 @@ int main(int argc, char **argv) {
     CHECK(kymo_finish(KYMO_TRACE, NULL) == 0);
     CHECK(kymo_finish(KYMO_SAMPLE, NULL) == 0);
 
-    /* Samples alone, whose callers are at most one. */
+    /* Samples alone, whose callers are at most one, with the life of threads. */
+    struct kymo_counts counts;
+    struct kymo_totals totals;
     config.flags = 0;
     config.sample_depth = 1;
-    CHECK(kymo_start(KYMO_SAMPLE, &config) == 7);
+    CHECK(kymo_start(KYMO_SAMPLE, &config) == 7 && kymo_is_recording());
     kymo_thread_yield(3);
+    CHECK(kymo_counts(&counts) == 0 && counts.retained == 0);
+    kymo_thread_create(3, 0, 0, 0);
+    CHECK(kymo_counts(&counts) == 0 && counts.retained == 1);
     CHECK(kymo_sample(&it));
-    CHECK(kymo_finish(KYMO_SAMPLE, NULL) == 0);
+    /* Those without room are counted. */
+    uint64_t lost = 0;
+    while (lost < 5)
+        lost += !kymo_sample(&it);
+    CHECK(kymo_finish(KYMO_SAMPLE, &totals) == 0 && totals.discarded == lost);
     return 0;
 }

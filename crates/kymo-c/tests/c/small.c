@@ -18,5 +18,15 @@ int main(void) {
     uint64_t before = now;
     kymo_irq_handler_entry(1);
     kymo_sched_enter(); /* not asked for */
-    return now == before + 1 && kymo_finish(KYMO_TRACE, NULL) == 0 ? 0 : 3;
+    if (now != before + 1)
+        return 3;
+    /* Each site chooses whether it masks interrupts. */
+    masks = 0;
+    kymo_irq_handler_entry_masked(1);
+    if (masks != 0)
+        return 4;
+    kymo_irq_handler_entry(1);
+    if (masks != 1)
+        return 5;
+    return kymo_finish(KYMO_TRACE, NULL) == 0 ? 0 : 6;
 }

@@ -169,7 +169,8 @@ pub(crate) fn over() {
 #[cfg(feature = "cluster")]
 fn end_on_panic() {
     std::panic::set_hook(Box::new(|what| {
-        if !IS_OVER.load(Relaxed) {
+        let is_engines = std::thread::current().name() != Some("main");
+        if !(IS_OVER.load(Relaxed) && is_engines) {
             eprintln!("kymo: the engine failed: {what}");
             std::process::exit(4);
         }

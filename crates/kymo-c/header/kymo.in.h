@@ -606,12 +606,13 @@ int32_t kymo_buffer_size(void);
  * length without the NUL; 16 bytes are enough. */
 int32_t kymo_channel_name(uint32_t channel, char *name, size_t size);
 
-/* Whether a mode records now: from kymo_start to the kymo_stop of the last mode that runs. */
+/* Whether a mode records now: from kymo_start to the kymo_stop of the last mode that runs. While such
+ * a call is at work, it may say either. */
 bool kymo_is_recording(void);
 
 /* The flags that the session has, of KYMO_ROLLING and KYMO_HOST_READS: a mode that joins one that runs
  * gets those of the first. Nobody frees the packets of a flight recorder: it has KYMO_ROLLING alone.
- * -KYMO_EINVAL where there is no session. */
+ * -KYMO_EINVAL where there is no session, -KYMO_EBUSY while another CPU reads events_0. */
 int32_t kymo_flags(void);
 
 /* Counts the session's events. Those that are recorded meanwhile may be missing. */

@@ -642,9 +642,9 @@ struct kymo_perf_options {
  * KYMO_COUNT where it has no `counting`. Returns the number of channels, from 0 on; each is a file
  * of the trace. */
 #ifndef KYMO_NMI /* A library for another header does not link, nor does one that is not for NMIs. */
-#define kymo_start kymo_start_for_header_69e23aef
+#define kymo_start kymo_start_for_header_520bbe97
 #else
-#define kymo_start kymo_start_for_header_69e23aef_nmi
+#define kymo_start kymo_start_for_header_520bbe97_nmi
 /* Nor does a file that only records. */
 #define kymo_record_0_masked kymo_record_0_masked_nmi
 #define kymo_record_1_masked kymo_record_1_masked_nmi
@@ -679,12 +679,13 @@ int32_t kymo_buffer_size(void);
  * length without the NUL; 16 bytes are enough. */
 int32_t kymo_channel_name(uint32_t channel, char *name, size_t size);
 
-/* Whether a mode records now: from kymo_start to the kymo_stop of the last mode that runs. */
+/* Whether a mode records now: from kymo_start to the kymo_stop of the last mode that runs. While such
+ * a call is at work, it may say either. */
 bool kymo_is_recording(void);
 
 /* The flags that the session has, of KYMO_ROLLING and KYMO_HOST_READS: a mode that joins one that runs
  * gets those of the first. Nobody frees the packets of a flight recorder: it has KYMO_ROLLING alone.
- * -KYMO_EINVAL where there is no session. */
+ * -KYMO_EINVAL where there is no session, -KYMO_EBUSY while another CPU reads events_0. */
 int32_t kymo_flags(void);
 
 /* Counts the session's events. Those that are recorded meanwhile may be missing. */

@@ -1188,11 +1188,11 @@ pub static CONTEXT_EVENTS: &[Event] = &[
 /// As there.
 #[cfg_attr(
     not(feature = "nmi"),
-    unsafe(export_name = "kymo_start_for_header_69e23aef")
+    unsafe(export_name = "kymo_start_for_header_520bbe97")
 )]
 #[cfg_attr(
     feature = "nmi",
-    unsafe(export_name = "kymo_start_for_header_69e23aef_nmi")
+    unsafe(export_name = "kymo_start_for_header_520bbe97_nmi")
 )]
 pub unsafe extern "C" fn start(mode: u32, config: *const CConfig) -> i32 {
     // SAFETY: the caller's promise.

@@ -1,6 +1,6 @@
 //! `include/kymo.h`, `src/vocabulary.rs` and `src/fields.rs` are what the declarations say.
-//! `KYMO_BLESS=1 cargo test -p kymo-c --test header` writes them anew. The header compiles alone and
-//! in every language; wrong uses of it do not compile, or do not link.
+//! `KYMO_BLESS=1 cargo test -p kymo-c --test header` writes them anew. The header compiles alone
+//! and in every language; wrong uses of it do not compile, or do not link.
 
 #![cfg(unix)]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]

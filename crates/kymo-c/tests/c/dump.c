@@ -93,7 +93,8 @@ static int race(void) {
     this_cpu = 0;
     CHECK(kymo_start(KYMO_TRACE, &config) == 5);
     CHECK(pthread_create(&thread, NULL, overwrite, NULL) == 0);
-    for (int found = 0; found < 5000;) {
+    for (int found = 0, tried = 0; found < 5000; tried++) {
+        CHECK(tried < 100000000);
         if (kymo_get(0, &record, NULL, 0) != 0)
             continue;
         CHECK((uint32_t)record.time - record.words[0] <= 20);

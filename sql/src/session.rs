@@ -134,7 +134,8 @@ impl Session {
 
     /// Asks these workers from here on. They must see the files of the store at the same paths.
     ///
-    /// The program must end when one of its threads panics, as a [`Worker`](crate::Worker) says.
+    /// The program must end when one of its threads panics, as a [`Worker`](crate::Worker) says,
+    /// until the session is dropped.
     ///
     /// # Errors
     /// [`Error::Query`] unless this is a session of a store.

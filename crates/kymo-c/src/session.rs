@@ -313,10 +313,19 @@ pub(crate) fn runs() -> Result<bool, Refusal> {
     Ok(states.contains(&State::Running))
 }
 
+/// The flags of the session, whatever a mode that joined it has asked for.
+fn flags() -> Result<u32, Refusal> {
+    let flags = |reader: &ChannelReader| match reader.overflow() {
+        Overflow::Overwrite => ROLLING,
+        Overflow::Discard if reader.is_consumed_by(Consumer::Host) => HOST_READS,
+        Overflow::Discard => 0,
+    };
+    Ok(SESSIONS.with_reader(0, ChannelKind::Events, flags)?)
+}
+
 /// Whether a full ring of the session reuses its oldest packet.
 pub(crate) fn is_rolling() -> Result<bool, Refusal> {
-    let overflow = SESSIONS.with_reader(0, ChannelKind::Events, ChannelReader::overflow)?;
-    Ok(overflow == Overflow::Overwrite)
+    Ok(flags()? & ROLLING != 0)
 }
 
 /// Whether a mode records now.
@@ -325,16 +334,10 @@ pub extern "C" fn kymo_is_recording() -> bool {
     matches!(runs(), Ok(true))
 }
 
-/// The flags of the session, whatever a mode that joined it has asked for.
+/// The flags of the session, or why there are none.
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_flags() -> i32 {
-    let flags = |reader: &ChannelReader| match reader.overflow() {
-        Overflow::Overwrite => ROLLING,
-        Overflow::Discard if reader.is_consumed_by(Consumer::Host) => HOST_READS,
-        Overflow::Discard => 0,
-    };
-    let found = SESSIONS.with_reader(0, ChannelKind::Events, flags);
-    answer(found.map(|flags| flags as usize).map_err(Refusal::from))
+    answer(flags().map(|flags| flags as usize))
 }
 
 /// Copies what is new in a channel: a packet of its file, or a part of the metadata. Returns its

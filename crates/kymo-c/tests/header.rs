@@ -66,10 +66,12 @@ fn the_header_compiles_alone() {
     const USES: &str = "\n#define DONE(FIELD) FIELD(u64, a) FIELD(i8, b) FIELD(flag, c) \
          FIELD(text, d)\n#define MINE(EVENT, BARE) EVENT(21, done, DONE) BARE(22, tick)\n\
          KYMO_EVENTS(MINE)\nKYMO_EVENT_TABLE(mine, MINE)\n\
-         #define COUNTED(COUNTER, GAUGE, HISTOGRAM) COUNTER(a, things) HISTOGRAM(b, bytes) GAUGE(c, things)\nKYMO_COUNTERS(COUNTED)\n\
+         #define COUNTED(COUNTER, GAUGE, HISTOGRAM) COUNTER(a, things) HISTOGRAM(b, bytes) \
+         GAUGE(c, things)\nKYMO_COUNTERS(COUNTED)\n\
          KYMO_COUNTER_TABLE(counted, COUNTED)\nKYMO_MEMORY_COUNTING(2, 1 << 20)\n\
          KYMO_SAMPLER(sampler, 2)\n\
-         #ifdef KYMO_WITH_CONTEXTS\nstatic void here(struct kymo_sample *sample) { sample->tid = 1; }\n\
+         #ifdef KYMO_WITH_CONTEXTS\n\
+         static void here(struct kymo_sample *sample) { sample->tid = 1; }\n\
          KYMO_SAMPLER_OF_EVENTS(other, 2, here)\n\
          static const struct kymo_sampler *const both[] = {&sampler, &other};\n\
          #else\nstatic const struct kymo_sampler *const both[] = {&sampler, &sampler};\n#endif\n\
@@ -108,6 +110,15 @@ fn the_header_compiles_alone() {
     }
 }
 
+/// Compiles and links a program; whether that went well, and what was said.
+fn linked(compile: &mut Command, file: &Path, library: &Path) -> (bool, String) {
+    compile.arg(file).args(["-x", "none"]).arg(library);
+    compile.args(["-lpthread", "-ldl", "-lm", "-o"]);
+    let output = compile.arg(file.with_extension("")).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    (output.status.success(), text)
+}
+
 /// Offsets and numbers of the one are in the other: where they could differ, nothing links.
 #[test]
 fn a_header_of_another_version_does_not_link() {
@@ -115,23 +126,22 @@ fn a_header_of_another_version_does_not_link() {
     let header = fs::read_to_string(here("include/kymo.h")).unwrap();
     let name = generator::start();
     let other = format!("{}z", &name[..name.len() - 1]);
-    let link = |name: &str, text: &str| {
+    // A copy, because the program is written beside it.
+    let small = folder.join("small.c");
+    let shared = here("tests/c");
+    fs::copy(shared.join("small.c"), &small).unwrap();
+    let link = |text: &str| {
         fs::write(folder.join("kymo.h"), text).unwrap();
-        let program = folder.join(name);
-        let mut link = Command::new("cc");
-        link.arg("-I").arg(&folder).arg(here("tests/c/small.c"));
-        link.args(["-x", "none"]).arg(library());
-        let output = link.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(program);
-        let output = output.output().unwrap();
-        let text = String::from_utf8(output.stderr).unwrap();
-        (output.status.success(), text)
+        let mut compile = Command::new("cc");
+        compile.arg("-I").arg(&folder).arg("-I").arg(&shared);
+        linked(&mut compile, &small, library())
     };
-    assert_eq!(link("same", &header), (true, String::new()));
-    let (linked, text) = link("other", &header.replace(&name, &other));
-    assert!(!linked && text.contains(&other), "{text}");
+    assert_eq!(link(&header), (true, String::new()));
+    let (is_linked, text) = link(&header.replace(&name, &other));
+    assert!(!is_linked && text.contains(&other), "{text}");
     let nmi = format!("#define KYMO_NMI\n{header}");
-    let (linked, text) = link("nmi", &nmi);
-    assert!(!linked && text.contains("_nmi"), "{text}");
+    let (is_linked, text) = link(&nmi);
+    assert!(!is_linked && text.contains("_nmi"), "{text}");
     // Files that only record: the library reads the clock for these, or does not.
     for (flags, library, is_right) in [
         (&[][..], library(), true),
@@ -143,12 +153,8 @@ fn a_header_of_another_version_does_not_link() {
         let source = "#include \"one_cpu.h\"\nKYMO_MEMORY(1, 65536)\n\
                       int main(void) { kymo_sched_enter_masked(); return 0; }\n";
         fs::write(&file, source).unwrap();
-        let mut link = compiler(&C, flags);
-        link.arg(&file).args(["-x", "none"]).arg(library);
-        link.args(["-lpthread", "-ldl", "-lm", "-o"]);
-        let output = link.arg(folder.join("records")).output().unwrap();
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.success(), is_right, "{flags:?}: {text}");
+        let (is_linked, text) = linked(&mut compiler(&C, flags), &file, library);
+        assert_eq!(is_linked, is_right, "{flags:?}: {text}");
         assert!(is_right || text.contains("kymo_record_0_masked"), "{text}");
     }
 }
@@ -165,19 +171,14 @@ fn counters_do_not_link_without_their_memory() {
              {memory}(1, 65536)\nint main(void) {{ {count}(1); return 0; }}\n"
         );
         fs::write(&file, source).unwrap();
-        let mut link = compiler(&C, &["-O2"]);
-        link.arg(&file).args(["-x", "none"]).arg(library());
-        link.args(["-lpthread", "-ldl", "-lm", "-o"]);
-        let output = link.arg(folder.join("uncounted")).output().unwrap();
-        let text = String::from_utf8(output.stderr).unwrap();
-        (output.status.success(), text)
+        linked(&mut compiler(&C, &["-O2"]), &file, library())
     };
     assert_eq!(
         link("KYMO_MEMORY_COUNTING", "count_one_masked"),
         (true, String::new())
     );
-    let (linked, text) = link("KYMO_MEMORY", "count_one_masked");
-    assert!(!linked && text.contains("kymo_counted_memory"), "{text}");
+    let (is_linked, text) = link("KYMO_MEMORY", "count_one_masked");
+    assert!(!is_linked && text.contains("kymo_counted_memory"), "{text}");
 }
 
 /// There is no ready driver for this processor, and a kernel that asks for one finds that out when
@@ -191,13 +192,10 @@ fn a_ready_driver_links_only_where_there_is_one() {
                   int main(void) {\nstatic struct kymo_config config = {.counting = &ready};\n\
                   return kymo_start(KYMO_COUNT, &config); }\n";
     fs::write(&file, source).unwrap();
-    let mut link = compiler(&C, &["-Wno-missing-field-initializers"]);
-    link.arg(&file).args(["-x", "none"]).arg(library());
-    link.args(["-lpthread", "-ldl", "-lm", "-o"]);
-    let output = link.arg(folder.join("ready")).output().unwrap();
-    let text = String::from_utf8(output.stderr).unwrap();
+    let mut compile = compiler(&C, &["-Wno-missing-field-initializers"]);
+    let (is_linked, text) = linked(&mut compile, &file, library());
     let is_named = text.contains("kymo_counting_ready_library");
-    assert!(!output.status.success() && is_named, "{text}");
+    assert!(!is_linked && is_named, "{text}");
 }
 
 /// The names that an object refers to.

@@ -54,7 +54,8 @@ fn version() -> String {
 
 /// The workers that a [`Session`] asks.
 ///
-/// A program that asks workers must end when one of its threads panics, as a [`Worker`] says.
+/// A program that asks workers must end when one of its threads panics, as a [`Worker`] says, until
+/// its last question is answered: tasks that end with the session may panic.
 pub struct Cluster {
     workers: Vec<Url>,
     deadline: Duration,

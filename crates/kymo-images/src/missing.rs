@@ -1,6 +1,6 @@
 //! Sentences about images without files, and files without names.
 
-use kymo_profile::{Coverage, Profile};
+use kymo_profile::{Coverage, Profile, ProfileImage};
 use kymo_text::{count, thousands};
 
 /// Most programs that a message names.
@@ -15,10 +15,11 @@ pub(crate) fn missing(profile: &Profile, say: &mut dyn FnMut(String)) {
                 .to_owned(),
         );
     }
-    let programs: Vec<&str> = absent()
-        .filter(|image| !image.is_kernel)
-        .map(|image| &*image.name)
-        .collect();
+    let programs = absent().filter(|image| !image.is_kernel);
+    // Processes may have executed the same program.
+    let mut programs: Vec<&str> = programs.map(|image| &*image.name).collect();
+    programs.sort_unstable();
+    programs.dedup();
     if !programs.is_empty() {
         let shown = programs.iter().take(MOST_NAMES).copied();
         let more = match programs.len() > MOST_NAMES {
@@ -32,11 +33,11 @@ pub(crate) fn missing(profile: &Profile, say: &mut dyn FnMut(String)) {
             shown.collect::<Vec<_>>().join(", ")
         ));
     }
-    for image in &profile.images {
-        if let Some(why) = few_names(&image.coverage) {
+    for (image, coverage) in files(profile) {
+        if let Some(why) = few_names(&coverage) {
             let Coverage {
                 addresses, unnamed, ..
-            } = image.coverage;
+            } = coverage;
             say(format!(
                 "{} of {} in {} {} no name: {why}.",
                 thousands(unnamed),
@@ -53,6 +54,23 @@ pub(crate) fn missing(profile: &Profile, say: &mut dyn FnMut(String)) {
             ));
         }
     }
+}
+
+/// The files of all images, each once, with what is known of its addresses in all processes.
+fn files(profile: &Profile) -> Vec<(&ProfileImage, Coverage)> {
+    let mut files: Vec<(&ProfileImage, Coverage)> = Vec::new();
+    for image in &profile.images {
+        let known = files.iter_mut().find(|(of, _)| of.is_file_of(image));
+        match known {
+            Some((_, sum)) => {
+                sum.addresses += image.coverage.addresses;
+                sum.unnamed += image.coverage.unnamed;
+                sum.outside += image.coverage.outside;
+            }
+            None => files.push((image, image.coverage)),
+        }
+    }
+    files
 }
 
 /// Why more than half of the addresses of an image got no name, though its file is there.

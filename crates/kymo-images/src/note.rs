@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kymo_ctf::Trace;
+use kymo_profile::AddressSpace;
 use kymo_symbols::Image;
 use serde_json::{Value, json};
 
@@ -21,11 +22,45 @@ pub(crate) struct Noted {
     pub(crate) name: String,
     /// The process that has loaded the file, its program or a library.
     pub(crate) process: Option<u64>,
+    /// Which memory of the process; `None` if it had one only.
+    pub(crate) space: Option<AddressSpace>,
     pub(crate) file: PathBuf,
     pub(crate) base: Option<u64>,
     /// Where its code was loaded, if the base is not known.
     pub(crate) code: Option<u64>,
     pub(crate) build_id: Option<String>,
+}
+
+impl Noted {
+    /// Whether the file was loaded there.
+    pub(crate) fn is_of(&self, space: AddressSpace) -> bool {
+        self.process == Some(space.pid) && self.space.is_none_or(|of| of == space)
+    }
+}
+
+/// Notes beside a new trace which files were loaded, with their build ids: each by its path in the
+/// traced system, which is this one. Those that are no ELF files are left out. `kernel` is a file
+/// in the trace's directory.
+///
+/// # Errors
+/// If the note cannot be written. The trace is complete without it.
+pub fn note_files<'p>(
+    trace: &Path,
+    kernel: Option<&str>,
+    files: impl IntoIterator<Item = &'p str>,
+) -> std::io::Result<()> {
+    let image = |path: &str| {
+        let is_file = fs::metadata(path).is_ok_and(|of| of.is_file());
+        let bytes = is_file.then(|| fs::read(path).ok()).flatten()?;
+        let build_id = Image::parse(&bytes).ok()?.build_id().map(hex);
+        Some(json!({ "name": path, "file": path, "build_id": build_id }))
+    };
+    let kernel = kernel.map(|file| json!({ "name": "kernel", "file": file, "build_id": null }));
+    let files = files.into_iter().filter_map(image);
+    let images: Vec<Value> = kernel.into_iter().chain(files).collect();
+    let note = json!({ "images": images });
+    let path = trace.join(NOTE);
+    fs::write(&path, format!("{note}\n")).inspect_err(|_| drop(fs::remove_file(&path)))
 }
 
 /// Notes beside a new trace which kernel was recorded. A kernel that cannot be read is not noted.
@@ -59,12 +94,14 @@ pub(crate) fn noted(directory: &Path, trace: &Trace) -> Vec<Noted> {
         let text = fs::read_to_string(directory.join(NOTE)).ok()?;
         let note: Value = serde_json::from_str(&text).ok()?;
         let images = note.get("images")?.as_array()?.clone();
-        Some(images.into_iter().filter_map(|image| {
+        Some(images.into_iter().filter_map(move |image| {
             let text = |key: &str| Some(image.get(key)?.as_str()?.to_owned());
             Some(Noted {
                 name: text("name")?,
                 process: image.get("process").and_then(Value::as_u64),
-                file: PathBuf::from(text("file")?),
+                space: None,
+                // One that is in the trace's directory moves with it.
+                file: directory.join(text("file")?),
                 base: image.get("base").and_then(Value::as_u64),
                 code: None,
                 build_id: text("build_id"),

@@ -1,9 +1,11 @@
 //! The files of images: where they are looked for, and what is read of them.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use kymo_profile::Wanted;
+use kymo_profile::{AddressSpace, Wanted};
 use kymo_symbols::{Image, SplitFile};
 
 use crate::note::{Noted, hex};
@@ -14,7 +16,7 @@ use crate::{Error, Symbols};
 pub(crate) struct Read {
     pub(crate) of: Key,
     pub(crate) path: PathBuf,
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Arc<Vec<u8>>,
     pub(crate) base: Option<u64>,
     /// Where its code was loaded, if the base is not known.
     pub(crate) code: Option<u64>,
@@ -24,16 +26,31 @@ pub(crate) struct Read {
     pub(crate) is_library: bool,
 }
 
-/// For what an image was read: the program's path or process, with its number; `None` for the
+/// For what an image was read: the program's path or process, with its memory; `None` for the
 /// kernel.
-pub(crate) type Key = (Option<String>, Option<u64>);
+pub(crate) type Key = (Option<String>, Option<AddressSpace>);
 
 pub(crate) fn key(wanted: Wanted<'_>) -> Key {
-    let pid = match wanted {
-        Wanted::Process { pid, .. } => pid,
+    let space = match wanted {
+        Wanted::Process { space, .. } => space,
         _ => None,
     };
-    (program_of(wanted).map(str::to_owned), pid)
+    (program_of(wanted).map(str::to_owned), space)
+}
+
+/// Files that were read: processes share them.
+#[derive(Default)]
+pub(crate) struct Files {
+    read: HashMap<PathBuf, Option<Arc<Vec<u8>>>>,
+}
+
+impl Files {
+    /// The bytes of an ELF file; `None` if there is none at this path.
+    pub(crate) fn elf(&mut self, path: &Path) -> Option<Arc<Vec<u8>>> {
+        let read = || read_elf(path).map(Arc::new);
+        let known = self.read.entry(path.to_owned());
+        known.or_insert_with(read).clone()
+    }
 }
 
 impl Symbols {
@@ -103,11 +120,12 @@ impl Symbols {
     pub(crate) fn loaded_by<'n>(
         &self,
         name: Option<&str>,
-        pid: u64,
+        space: AddressSpace,
         noted: &'n [Noted],
+        known: &mut Files,
     ) -> Result<Vec<Result<Read, &'n Noted>>, Error> {
         let mut files = Vec::new();
-        let of_process = noted.iter().filter(|note| note.process == Some(pid));
+        let of_process = noted.iter().filter(|note| note.is_of(space));
         for (place, note) in of_process.enumerate() {
             let names = [Some(&*note.name), name, None];
             let given = match place {
@@ -115,14 +133,14 @@ impl Symbols {
                 _ => self.given(&names[..1]),
             };
             let found = match given {
-                Some(file) => Some((file.path.clone(), read_given(file)?)),
+                Some(file) => Some((file.path.clone(), Arc::new(read_given(file)?))),
                 None => {
                     let mut paths = self.in_directories(&note.name).chain([note.file.clone()]);
-                    paths.find_map(|path| read_elf(&path).map(|bytes| (path, bytes)))
+                    paths.find_map(|path| known.elf(&path).map(|bytes| (path, bytes)))
                 }
             };
             files.push(found.ok_or(note).map(|(path, bytes)| Read {
-                of: (name.map(str::to_owned), Some(pid)),
+                of: (name.map(str::to_owned), Some(space)),
                 path,
                 bytes,
                 base: given.and_then(|file| file.base).or(note.base),
@@ -153,7 +171,7 @@ impl Symbols {
         let read = |path: &Path, base, bytes| Read {
             of: key(wanted),
             path: path.to_owned(),
-            bytes,
+            bytes: Arc::new(bytes),
             base,
             code: None,
             build_id: build_id.clone(),

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use kymo::event::Event;
 use kymo::vocabulary::{MAX_CALLERS, StackCopy};
 use kymo_ctf::Trace;
-use kymo_profile::{Loaded, Unwind};
+use kymo_profile::{AddressSpace, Loaded, Unwind};
 use kymo_symbols::{Image, Unwinder};
 
 use crate::note::{hex, noted};
+use crate::read::Files;
 use crate::{Error, Symbols};
 
 /// The files of programs that have sampled themselves, for the callers of samples whose stacks were
@@ -17,7 +19,7 @@ use crate::{Error, Symbols};
 #[derive(Debug, Default)]
 pub struct StackFiles {
     /// The process, and the file's bytes and lowest address.
-    files: Vec<(u64, Vec<u8>, Option<u64>)>,
+    files: Vec<(u64, Arc<Vec<u8>>, Option<u64>)>,
 }
 
 impl StackFiles {
@@ -39,8 +41,11 @@ impl StackFiles {
         };
         let pids: BTreeSet<u64> = noted.iter().filter_map(|note| note.process).collect();
         let mut files = Vec::new();
+        let mut known = Files::default();
         for pid in pids {
-            for read in symbols.loaded_by(None, pid, &noted)?.into_iter().flatten() {
+            let space = AddressSpace { pid, execs: 0 };
+            let loaded = symbols.loaded_by(None, space, &noted, &mut known)?;
+            for read in loaded.into_iter().flatten() {
                 let found = Image::parse(&read.bytes)
                     .ok()
                     .map(|image| image.build_id().map(hex));

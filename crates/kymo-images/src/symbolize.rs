@@ -1,6 +1,8 @@
 //! From the chains of a trace to its functions.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kymo_ctf::Trace;
 use kymo_profile::{Chains, Loaded, LoadedFile, Profile, Wanted};
@@ -8,7 +10,7 @@ use kymo_symbols::{Image, SplitFile};
 
 use crate::missing::missing;
 use crate::note::{Noted, hex, noted};
-use crate::read::{Read, gone, key};
+use crate::read::{Files, Read, gone, key};
 use crate::symbols::Inlined;
 use crate::{Error, Symbols};
 
@@ -26,12 +28,21 @@ impl Symbols {
         say: &mut dyn FnMut(String),
     ) -> Result<Profile, Error> {
         let read = self.files(&chains, noted(directory, trace), say)?;
-        let split_files: Vec<_> = read
+        // Processes share files, which are searched once.
+        let mut places: HashMap<&Path, usize> = HashMap::new();
+        let mut files: Vec<&Read> = Vec::new();
+        for file in &read {
+            places.entry(&file.path).or_insert_with(|| {
+                files.push(file);
+                files.len() - 1
+            });
+        }
+        let split_files: Vec<_> = files
             .iter()
             .map(|file| |of: &SplitFile| self.split_file(&file.path, of))
             .collect();
         let mut images = Vec::new();
-        for (file, split_files) in read.iter().zip(&split_files) {
+        for (file, split_files) in files.iter().zip(&split_files) {
             let parsed = Image::parse(&file.bytes).map_err(|source| Error::Image {
                 path: file.path.clone(),
                 source,
@@ -42,16 +53,16 @@ impl Symbols {
         }
         let profile = chains.symbolize(|wanted| {
             let wanted = key(wanted);
-            let files = read.iter().zip(&images);
-            let meant = files.filter(|(file, _)| file.of == wanted);
-            let loaded = meant.map(|(file, (image, path))| {
+            let meant = read.iter().filter(|file| file.of == wanted);
+            let loaded = meant.filter_map(|file| {
+                let (image, path) = images.get(*places.get(&*file.path)?)?;
                 let of_code = file.code.map(|code| code.wrapping_sub(image.code_offset()));
                 let base = file.base.or(of_code).unwrap_or(image.base());
                 let bias = base.wrapping_sub(image.base());
-                LoadedFile {
+                Some(LoadedFile {
                     loaded: Loaded { image, bias },
                     library: file.is_library.then_some(&**path),
-                }
+                })
             });
             loaded.collect::<Vec<_>>()
         });
@@ -69,42 +80,60 @@ impl Symbols {
         mut noted: Vec<Noted>,
         say: &mut dyn FnMut(String),
     ) -> Result<Vec<Read>, Error> {
-        for (pid, mappings) in chains.mappings() {
-            noted.extend(mappings.iter().map(|mapping| Noted {
-                name: mapping.path.to_string(),
-                process: Some(*pid),
-                // Whether this machine's file is the traced one's is not known.
-                file: PathBuf::new(),
-                base: mapping.is_base.then_some(mapping.begin),
-                code: (!mapping.is_base).then_some(mapping.begin),
-                build_id: None,
-            }));
-        }
-        let mut read = Vec::new();
+        noted.extend(mapped(chains, &noted));
+        let (mut read, mut known, mut absent) = (Vec::new(), Files::default(), Vec::new());
         for wanted in chains.wanted() {
             match wanted {
                 Wanted::Process {
                     name,
-                    pid: Some(pid),
-                } if noted.iter().any(|note| note.process == Some(pid)) => {
-                    for file in self.loaded_by(Some(name), pid, &noted)? {
+                    space: Some(space),
+                } if noted.iter().any(|note| note.is_of(space)) => {
+                    for file in self.loaded_by(Some(name), space, &noted, &mut known)? {
                         match file {
                             Ok(file) => read.push(file),
                             Err(note) if note.file.as_os_str().is_empty() => {}
-                            Err(note) => say(gone(note)),
+                            Err(note) if absent.contains(&gone(note)) => {}
+                            Err(note) => absent.push(gone(note)),
                         }
                     }
                 }
                 _ => read.extend(self.read(wanted, &noted, say)?),
             }
         }
+        absent.into_iter().for_each(say);
+        let mut debug: HashMap<PathBuf, Option<Arc<Vec<u8>>>> = HashMap::new();
         for file in &mut read {
-            if let Some(bytes) = self.debug_file(file) {
-                file.bytes = bytes;
+            let found = debug.entry(file.path.clone());
+            let found = found.or_insert_with(|| self.debug_file(file).map(Arc::new));
+            if let Some(bytes) = found {
+                file.bytes = Arc::clone(bytes);
             }
         }
         Ok(read)
     }
+}
+
+/// The files that processes have loaded by the trace's events, where the note says which they are.
+fn mapped(chains: &Chains, noted: &[Noted]) -> Vec<Noted> {
+    let files = noted.iter().filter(|note| note.process.is_none());
+    let files: HashMap<&str, &Noted> = files.map(|note| (&*note.name, note)).collect();
+    let mapped = chains.mappings().iter().flat_map(|(space, mappings)| {
+        let files = &files;
+        mappings.iter().map(move |mapping| {
+            let file = files.get(&*mapping.path);
+            Noted {
+                name: mapping.path.to_string(),
+                process: Some(space.pid),
+                space: Some(*space),
+                // Without a note, whether this machine's file is the traced one's is not known.
+                file: file.map_or(PathBuf::new(), |note| note.file.clone()),
+                base: mapping.is_base.then_some(mapping.begin),
+                code: (!mapping.is_base).then_some(mapping.begin),
+                build_id: file.and_then(|note| note.build_id.clone()),
+            }
+        })
+    });
+    mapped.collect()
 }
 
 /// Says that a file is not the one that was recorded.

@@ -62,7 +62,7 @@ pub use cpu::Cpu;
 pub use gap::{channel_of, records_activity};
 pub use irq::IrqLine;
 pub use machine::{Machine, Taken};
-pub use process::Mapping;
+pub use process::{AddressSpace, Mapping};
 pub use sample::{CallChain, ChainOf, ChainPart, Period, StackPart};
 pub use span::{Span, SpanKind};
 pub use thread::{Doing, Thread, ThreadId, Waker, passed};

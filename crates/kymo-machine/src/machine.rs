@@ -69,8 +69,8 @@ pub struct Machine {
     pub(crate) processes: Table<Arc<str>>,
     /// Paths of the programs that processes execute.
     pub(crate) programs: Table<Arc<str>>,
-    /// Where processes have loaded files.
-    pub(crate) mappings: Table<Vec<Mapping>>,
+    /// Where processes have loaded files, by [`AddressSpace::execs`](crate::AddressSpace::execs).
+    pub(crate) mappings: Table<Vec<Vec<Mapping>>>,
     pub(crate) locks: Table<Lock>,
     pub(crate) irqs: Table<Arc<str>>,
     pub(crate) users: Table<Arc<str>>,
@@ -292,7 +292,12 @@ impl Machine {
             + self.idle.len()
             + self.processes.len()
             + self.programs.len()
-            + self.mappings.values().map(Vec::len).sum::<usize>()
+            + self
+                .mappings
+                .values()
+                .flatten()
+                .map(Vec::len)
+                .sum::<usize>()
             + self.calls.len()
             + self.counts.live()
             + self.irqs.len()

@@ -20,19 +20,59 @@ pub struct Mapping {
     pub path: Arc<str>,
 }
 
-/// Most files that are kept of a process. A damaged trace must not make the lists grow.
+/// What a process has in its memory between two executions of programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AddressSpace {
+    /// The process.
+    pub pid: u64,
+    /// How often it had executed another program, or its number had been given to a new process.
+    pub execs: usize,
+}
+
+/// Most files that are kept of an address space. A damaged trace must not make the lists grow.
 const MAX_MAPPINGS: usize = 4096;
 
 impl Machine {
-    /// Where a process has loaded its program and its libraries, the program first.
-    pub fn mappings(&self, pid: u64) -> &[Mapping] {
-        self.mappings.get(&pid).map_or(&[], Vec::as_slice)
+    /// The memory that a process has now.
+    pub fn address_space(&self, pid: u64) -> AddressSpace {
+        let spaces = self.mappings.get(&pid).map_or(0, Vec::len);
+        AddressSpace {
+            pid,
+            execs: spaces.saturating_sub(1),
+        }
+    }
+
+    /// Where a process had loaded its program and its libraries, the program first.
+    pub fn mappings(&self, of: AddressSpace) -> &[Mapping] {
+        let spaces = self.mappings.get(&of.pid);
+        let space = spaces.and_then(|spaces| spaces.get(of.execs));
+        space.map_or(&[], Vec::as_slice)
+    }
+
+    /// Another program, or another process, has the number from now on. Nothing changes for a
+    /// process of which no file is known.
+    fn replace_space(&mut self, pid: u64, mappings: Vec<Mapping>) {
+        match self.mappings.get_mut(&pid) {
+            Some(spaces) if spaces.last().is_some_and(Vec::is_empty) => {
+                spaces.pop();
+                spaces.push(mappings);
+            }
+            Some(spaces) => spaces.push(mappings),
+            None if mappings.is_empty() => {}
+            None => _ = self.mappings.insert(pid, vec![mappings]),
+        }
     }
 
     /// Notes where a file was loaded. Of several addresses of one file, the lowest counts.
     #[cold]
     pub(crate) fn mapped(&mut self, pid: u64, mapping: Mapping) {
-        let of_process = self.mappings.entry(pid).or_default();
+        let spaces = self.mappings.entry(pid).or_default();
+        if spaces.is_empty() {
+            spaces.push(Vec::new());
+        }
+        let Some(of_process) = spaces.last_mut() else {
+            return;
+        };
         let has_room = of_process.len() < MAX_MAPPINGS;
         match of_process.iter_mut().find(|of| of.path == mapping.path) {
             Some(known) => known.begin = known.begin.min(mapping.begin),
@@ -91,6 +131,10 @@ impl Machine {
             Some(program) => self.programs.insert(pid, program),
             None => self.programs.remove(&pid),
         };
+        if parent != Some(pid) {
+            let copied = parent.map(|parent| self.mappings(self.address_space(parent)).to_vec());
+            self.replace_space(pid, copied.unwrap_or_default());
+        }
         let living = self.thread_of(tid, at.number).and_then(|id| {
             let thread = self.threads.get_mut(id.index())?;
             let was_created = thread.created.is_some() && thread.ended.is_none();
@@ -139,6 +183,9 @@ impl Machine {
         }
         if let (Some(pid), false) = (pid, path.is_empty()) {
             self.programs.insert(pid, Arc::from(&*path));
+        }
+        if let Some(pid) = pid {
+            self.replace_space(pid, Vec::new());
         }
         if at.is_kymo {
             self.end_call_of_exec(thread, at);

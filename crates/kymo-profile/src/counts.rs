@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kymo_ctf::ClockClass;
-use kymo_machine::{CallChain, Change, Machine, Period, ThreadId};
+use kymo_machine::{AddressSpace, CallChain, Change, Machine, Period, ThreadId};
 use rustc_hash::FxHashMap;
 
 use crate::chains::Header;
@@ -16,8 +16,9 @@ use crate::tally::{Key, NONE, Tally};
 pub(crate) enum Space {
     /// That of a program, by its path.
     Program(Arc<str>),
-    /// That of a process whose program is not known.
-    Process(u64),
+    /// That of a process whose program is not known, or of which the trace says where its files
+    /// are.
+    Process(AddressSpace),
     /// That of a thread whose process is not known.
     Thread(u64),
 }
@@ -128,11 +129,12 @@ impl Counts {
     fn find_space(&mut self, machine: &Machine, id: Option<ThreadId>) -> u32 {
         let thread = id.and_then(|id| machine.thread(id));
         let pid = thread.and_then(|thread| thread.pid);
-        let space = match pid.map(|pid| (pid, machine.program(pid))) {
+        let own = pid.map(|pid| (machine.address_space(pid), machine.program(pid)));
+        let space = match own {
             // Where its files are is known of the process alone.
-            Some((pid, _)) if !machine.mappings(pid).is_empty() => Space::Process(pid),
+            Some((own, _)) if !machine.mappings(own).is_empty() => Space::Process(own),
             Some((_, Some(path))) => Space::Program(Arc::clone(path)),
-            Some((pid, None)) => Space::Process(pid),
+            Some((own, None)) => Space::Process(own),
             None => Space::Thread(thread.map_or(u64::MAX, |thread| thread.tid)),
         };
         let next = self.spaces.len() as u32;
@@ -179,18 +181,21 @@ impl Counts {
         };
         let space_name = |space: &Space| match space {
             Space::Program(path) => Arc::clone(path),
-            Space::Process(pid) => match machine.process(*pid) {
-                Some(name) => Arc::clone(name),
-                None => match machine.mappings(*pid).first() {
-                    Some(program) => Arc::clone(&program.path),
-                    None => Arc::from(format!("process {pid}")),
-                },
-            },
+            Space::Process(own) => {
+                // The process is called after the program that it executed last.
+                let is_last = machine.address_space(own.pid) == *own;
+                let name = machine.process(own.pid).filter(|_| is_last);
+                match (name, machine.mappings(*own).first()) {
+                    (Some(name), _) => Arc::clone(name),
+                    (None, Some(program)) => Arc::clone(&program.path),
+                    (None, None) => Arc::from(format!("process {}", own.pid)),
+                }
+            }
             Space::Thread(u64::MAX) => Arc::from("program"),
             Space::Thread(tid) => Arc::from(format!("program of thread {tid}")),
         };
         let mappings = self.spaces.iter().filter_map(|space| match space {
-            Space::Process(pid) => Some((*pid, machine.mappings(*pid).to_vec())),
+            Space::Process(own) => Some((*own, machine.mappings(*own).to_vec())),
             _ => None,
         });
         let rows = tally.rows.into_iter().zip(tally.weights);

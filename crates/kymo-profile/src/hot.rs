@@ -50,14 +50,17 @@ type Key<'a> = (&'a str, Option<ImageId>, Option<&'a str>, Option<u32>);
 impl Profile {
     /// Functions or lines, those with the most samples of their own first.
     pub fn hot(&self, place: Place) -> Vec<Hot> {
+        let files = self.files();
         let mut numbers: FxHashMap<Key<'_>, usize> = FxHashMap::default();
         let mut places: Vec<(&Frame, u64, u64)> = Vec::new();
         let mut of_frame: Vec<usize> = Vec::with_capacity(self.frames.len());
         for frame in &self.frames {
-            let number = *numbers.entry(self.key(frame, place)).or_insert_with(|| {
-                places.push((frame, 0, 0));
-                places.len() - 1
-            });
+            let number = *numbers
+                .entry(self.key(frame, place, &files))
+                .or_insert_with(|| {
+                    places.push((frame, 0, 0));
+                    places.len() - 1
+                });
             of_frame.push(number);
         }
         let mut weights: FxHashMap<StackId, u64> = FxHashMap::default();
@@ -93,7 +96,7 @@ impl Profile {
             .into_iter()
             .filter(|(_, _, total)| *total > 0)
             .map(|(frame, own, total)| {
-                let (function, image, file, line) = self.key(frame, place);
+                let (function, image, file, line) = self.key(frame, place, &files);
                 Hot {
                     function: Arc::from(function),
                     image,
@@ -113,8 +116,28 @@ impl Profile {
         hot
     }
 
-    fn key<'a>(&'a self, frame: &'a Frame, place: Place) -> Key<'a> {
+    /// By image, the first image of the same file: processes that execute one program have one
+    /// each.
+    fn files(&self) -> Vec<ImageId> {
+        let mut files: Vec<usize> = Vec::new();
+        let images = self.images.iter().enumerate();
+        let first = images.map(|(index, image)| {
+            let known = files.iter().find(|at| {
+                let file = self.images.get(**at);
+                file.is_some_and(|file| file.is_file_of(image))
+            });
+            let first = known.copied().unwrap_or(index);
+            if first == index {
+                files.push(index);
+            }
+            ImageId::next(first)
+        });
+        first.collect()
+    }
+
+    fn key<'a>(&'a self, frame: &'a Frame, place: Place, files: &[ImageId]) -> Key<'a> {
         let image = self.function(frame).and_then(|function| function.image);
+        let image = image.and_then(|image| files.get(image.index()).copied());
         let (file, line) = match place {
             Place::Function => (None, None),
             Place::Line => (frame.file.as_deref(), frame.line),

@@ -56,7 +56,7 @@ mod waits;
 pub use collect::{Chosen, Collector, Kind, Only, Options};
 pub use folded::{By, StackNames, stack_order};
 pub use hot::{Hot, Place, Share};
-pub use kymo_machine::{Mapping, Period};
+pub use kymo_machine::{AddressSpace, Mapping, Period};
 pub use kymo_symbols::Loaded;
 pub use profile::{
     Coverage, Frame, FrameId, FunctionId, ImageId, Mode, PeriodUnit, Profile, ProfileFunction,

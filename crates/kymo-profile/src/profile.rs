@@ -108,6 +108,17 @@ pub struct ProfileImage {
     pub coverage: Coverage,
 }
 
+impl ProfileImage {
+    /// Whether both were read from one file, in two processes.
+    pub fn is_file_of(&self, other: &ProfileImage) -> bool {
+        let file = |of: &ProfileImage| (of.has_file, of.is_kernel);
+        file(self) == file(other)
+            && self.has_file
+            && self.name == other.name
+            && self.build_id == other.build_id
+    }
+}
+
 /// How many of an image's addresses got the name of a function, if a file was read for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {

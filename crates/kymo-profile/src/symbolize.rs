@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kymo_ctf::ClockClass;
-use kymo_machine::Mapping;
+use kymo_machine::{AddressSpace, Mapping};
 use kymo_symbols::{CodeFrame, Loaded, Located};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -28,8 +28,8 @@ pub enum Wanted<'a> {
     Process {
         /// Name of its process.
         name: &'a str,
-        /// The process, if the trace says.
-        pid: Option<u64>,
+        /// The process and its memory, if the trace says.
+        space: Option<AddressSpace>,
     },
 }
 
@@ -60,7 +60,7 @@ pub struct Chains {
     pub(crate) spaces: Vec<Space>,
     pub(crate) space_names: Vec<Arc<str>>,
     /// Where processes have loaded their files.
-    pub(crate) mappings: Vec<(u64, Vec<Mapping>)>,
+    pub(crate) mappings: Vec<(AddressSpace, Vec<Mapping>)>,
     pub(crate) threads: Vec<Thread>,
     pub(crate) samples: Vec<Sample>,
     pub(crate) totals: Totals,
@@ -82,9 +82,9 @@ impl Chains {
         self.chains.len()
     }
 
-    /// Where the processes with samples have loaded their files, by another tracer's events: the
-    /// process's number, and its program first.
-    pub fn mappings(&self) -> &[(u64, Vec<Mapping>)] {
+    /// Where the processes with samples had loaded their files, by another tracer's events: the
+    /// process's memory, and its program first.
+    pub fn mappings(&self) -> &[(AddressSpace, Vec<Mapping>)] {
         &self.mappings
     }
 
@@ -101,8 +101,8 @@ impl Chains {
             Some(Some(Space::Program(path))) => Wanted::Program(path),
             Some(space) => Wanted::Process {
                 name: name.map_or("", |name| name),
-                pid: match space {
-                    Some(Space::Process(pid)) => Some(*pid),
+                space: match space {
+                    Some(Space::Process(own)) => Some(*own),
                     _ => None,
                 },
             },

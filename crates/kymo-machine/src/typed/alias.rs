@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kymo_ctf::FieldAccess;
 
-use super::{Meaning, Source, Tracer, linux, place};
+use super::{Condition, Meaning, Source, Tracer, linux, place};
 use crate::irq::IrqLine;
 use crate::understood::Understood;
 
@@ -24,8 +24,19 @@ struct Equivalent {
     fields: &'static [(&'static str, FieldFrom)],
     /// Fields with the names of the event's threads, in the order of its thread fields.
     comms: &'static [&'static str],
-    /// Fields that must be equal for this event to apply.
-    same: Option<(&'static str, &'static str)>,
+    /// When this event applies, if not always.
+    when: Option<When>,
+}
+
+/// Names of the fields that say whether an event applies.
+#[derive(Clone, Copy)]
+enum When {
+    /// They are equal, or the trace lacks one.
+    Same(&'static str, &'static str),
+    /// They differ.
+    Differ(&'static str, &'static str),
+    /// It is not 0.
+    Set(&'static str),
 }
 
 /// Source of a vocabulary field.
@@ -53,7 +64,7 @@ const fn equivalent(event: Understood, fields: &'static [(&'static str, FieldFro
         event,
         fields,
         comms: &[],
-        same: None,
+        when: None,
     }
 }
 
@@ -66,7 +77,7 @@ const fn named(
         event,
         fields,
         comms,
-        same: None,
+        when: None,
     }
 }
 
@@ -144,9 +155,46 @@ const ALIASES: &[Alias] = &[
                 event: Understood::ProcessName,
                 fields: &[("name", Any(&["comm"]))],
                 comms: &[],
-                same: Some(("tid", "pid")),
+                when: Some(When::Same("tid", "pid")),
+            },
+            // `kymo record` says whether the name is that of another program.
+            Equivalent {
+                event: Understood::ProcessExec,
+                fields: &[("filename", Nowhere)],
+                comms: &[],
+                when: Some(When::Set("exec")),
             },
         ],
+    },
+    // A thread or a process, by whether the creator belongs to the same process.
+    Alias {
+        name: "perf_fork",
+        events: &[
+            Equivalent {
+                event: Understood::ThreadCreate,
+                fields: &[("parent_tid", Any(&["ptid"])), ("prio", Nowhere)],
+                comms: &[],
+                when: Some(When::Same("pid", "ppid")),
+            },
+            Equivalent {
+                event: Understood::ProcessFork,
+                fields: &[
+                    ("parent_tid", Any(&["ptid"])),
+                    ("parent_pid", Any(&["ppid"])),
+                    ("child_tid", Any(&["tid"])),
+                    ("child_pid", Any(&["pid"])),
+                ],
+                comms: &[],
+                when: Some(When::Differ("pid", "ppid")),
+            },
+        ],
+    },
+    Alias {
+        name: "perf_exit",
+        events: &[equivalent(
+            Understood::ThreadExit,
+            &[("prev_state", Nowhere)],
+        )],
     },
     Alias {
         name: "sched_pi_setprio",
@@ -163,7 +211,7 @@ const ALIASES: &[Alias] = &[
                 event: Understood::ProcessName,
                 fields: &[],
                 comms: &[],
-                same: Some(("tid", "pid")),
+                when: Some(When::Same("tid", "pid")),
             },
         ],
     },
@@ -302,10 +350,21 @@ impl Equivalent {
         }
         let comm = |place: usize| field(self.comms.get(place)?);
         meaning.comms = [comm(0), comm(1)];
-        meaning.same = self
-            .same
-            .and_then(|(one, other)| Some((field(one)?, field(other)?)));
+        meaning.condition = self.when.and_then(|when| when.condition(field));
         meaning
+    }
+}
+
+impl When {
+    fn condition(self, field: &dyn Fn(&str) -> Option<FieldAccess>) -> Option<Condition> {
+        match self {
+            When::Same(one, other) => Some(Condition::Same(field(one)?, field(other)?)),
+            When::Differ(one, other) => Some(match field(one).zip(field(other)) {
+                Some((one, other)) => Condition::Differ(one, other),
+                None => Condition::Never,
+            }),
+            When::Set(name) => Some(field(name).map_or(Condition::Never, Condition::Set)),
+        }
     }
 }
 

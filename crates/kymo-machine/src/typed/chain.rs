@@ -324,6 +324,8 @@ impl PerfChain {
                 // A virtual machine's frames, or deferred ones: only addresses tell kernel from
                 // user.
                 FIRST_MARKER.. => is_kernel = None,
+                // Linux follows the outermost frame to a caller that is none.
+                0 => {}
                 _ if is_kernel.unwrap_or_else(|| is_upper(address)) => kernel.push(address),
                 _ => user.push(address),
             }

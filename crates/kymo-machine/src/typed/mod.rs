@@ -48,8 +48,21 @@ pub(crate) struct Meaning {
     pub(crate) call: Option<Arc<str>>,
     /// Fields with the names of the event's threads, if its tracer has them.
     comms: [Option<FieldAccess>; 2],
-    /// Fields that must be equal for this event to apply.
-    same: Option<(FieldAccess, FieldAccess)>,
+    /// When this event applies, if not always.
+    condition: Option<Condition>,
+}
+
+/// What must hold for one of the events that a record may amount to.
+#[derive(Clone, Copy, Debug)]
+enum Condition {
+    /// Two fields are equal.
+    Same(FieldAccess, FieldAccess),
+    /// Two fields differ.
+    Differ(FieldAccess, FieldAccess),
+    /// A field is not 0.
+    Set(FieldAccess),
+    /// The trace lacks the fields that would say so.
+    Never,
 }
 
 /// A resolved event class.
@@ -152,16 +165,20 @@ impl Meaning {
                 .collect(),
             call: None,
             comms: [None; 2],
-            same: None,
+            condition: None,
         }
     }
 
     /// Whether this event applies to the record.
     #[inline]
     pub(crate) fn holds(&self, event: &EventRef<'_>) -> bool {
-        self.same
-            .as_ref()
-            .is_none_or(|(one, other)| event.unsigned(one) == event.unsigned(other))
+        match &self.condition {
+            None => true,
+            Some(Condition::Same(one, other)) => event.unsigned(one) == event.unsigned(other),
+            Some(Condition::Differ(one, other)) => event.unsigned(one) != event.unsigned(other),
+            Some(Condition::Set(field)) => event.unsigned(field).is_some_and(|of| of != 0),
+            Some(Condition::Never) => false,
+        }
     }
 
     /// Name of the thread in the event's first (0) or second (1) thread field.
@@ -368,7 +385,7 @@ mod tests {
             is_base: true,
             path: Arc::from("/bin/a"),
         };
-        assert_eq!(machine.mappings(42), [wanted]);
+        assert_eq!(machine.mappings(machine.address_space(42)), [wanted]);
     }
 
     /// LTTng's contexts: the process of the thread, and its name. Of a namespace's numbers and the

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use kymo_ctf::Trace;
 use kymo_made::perf::{KERNEL, Perf, Sampled, USER};
-use kymo_profile::{By, Chains, Collector, Kind, Mode, Options, PeriodUnit, Profile, Wanted};
+use kymo_profile::{
+    AddressSpace, By, Chains, Collector, Kind, Mode, Options, PeriodUnit, Profile, Wanted,
+};
 
 const IN_KERNEL: u64 = 0xffff_ffff_8100_1024;
 
@@ -196,8 +198,9 @@ fn a_process_says_where_its_files_were_loaded() {
     ]);
     made.sample(clock, 1, of_program());
     let (_, chains) = collected(&made);
-    let (pid, mappings) = chains.mappings().first().unwrap();
-    assert_eq!(*pid, 42);
+    let (space, mappings) = chains.mappings().first().unwrap();
+    let own = AddressSpace { pid: 42, execs: 0 };
+    assert_eq!(*space, own);
     let found: Vec<_> = mappings
         .iter()
         .map(|of| (of.begin, &*of.path, of.is_base))
@@ -209,7 +212,7 @@ fn a_process_says_where_its_files_were_loaded() {
     assert_eq!(found, wanted);
     let wanted = Wanted::Process {
         name: "pie",
-        pid: Some(42),
+        space: Some(own),
     };
     assert_eq!(chains.wanted().nth(1), Some(wanted));
 }

@@ -163,6 +163,22 @@ impl Arguments {
     }
 }
 
+/// Draws a trace that was read, as an SVG file.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+pub fn draw(outcome: &Outcome, what: What, trace: &Path, svg: &Path) -> anyhow::Result<()> {
+    let profile = &outcome.profile;
+    let graph = FlameGraph {
+        title: format!("Where the time goes: {}", trace.display()),
+        subtitle: short_account(profile, what, outcome.sampler),
+        unit: profile.unit.label().to_owned(),
+        frame: "Function:".to_owned(),
+        widest_first: false,
+    };
+    output::write(output::file(Some(svg)), |out| {
+        Format::Svg.write(profile, &graph, By::Nothing, out)
+    })
+}
+
 /// Draws one trace. Returns its first damage.
 fn graph(
     arguments: &Arguments,

@@ -31,6 +31,11 @@ pub struct Shown {
 }
 
 impl Shown {
+    /// Whether it is asked for.
+    pub fn is_given(&self) -> bool {
+        self.view.is_some()
+    }
+
     /// The page of the trace that will be in this directory, if it is asked for. The functions of
     /// its samples have names from these files.
     pub fn page(&self, directory: &Path, symbols: Symbols) -> anyhow::Result<Option<Page>> {

@@ -3,11 +3,16 @@
 use std::io::IsTerminal as _;
 use std::path::Path;
 
-/// Says on a terminal how to see what is in a new trace. Scripts know what they do next.
+/// Says on a terminal how to see what is in a new trace.
 pub fn suggest_report(trace: &Path) {
+    suggest("report", trace);
+}
+
+/// Says on a terminal with which verb to go on. Scripts know what they do next.
+pub fn suggest(verb: &str, trace: &Path) {
     if std::io::stderr().is_terminal() {
         message!(
-            "kymo: next: kymo report {}",
+            "kymo: next: kymo {verb} {}",
             quoted(&trace.display().to_string())
         );
     }

@@ -22,10 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What makes and configures a machine, which is not kymo's here.
 #[rustfmt::skip]
-const MACHINE: [&str; 21] = [
+const MACHINE: [&str; 24] = [
     "kernel", "command", "via", "rolling", "events", "mode", "hz", "period", "count", "depth",
     "driver", "stacks", "counters", "counters_every", "counters_on", "cpus", "append",
-    "deterministic", "accel", "stdin", "keep_ram",
+    "deterministic", "accel", "stdin", "keep_ram", "pid", "all_cpus", "flame",
 ];
 
 /// The line of a running kernel.

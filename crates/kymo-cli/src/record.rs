@@ -1,5 +1,8 @@
 //! `kymo record`.
 
+#[cfg(target_os = "linux")]
+mod program;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{IsTerminal, Write};
@@ -25,6 +28,9 @@ use crate::{boot_check, group_list, summary};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
+  kymo record -- ./program arguments      a program as it is, on Linux
+  kymo record --hz 4000 --out trace --flame out.svg -- make
+  kymo record -p 1234 --duration 10 --out trace
   kymo record my-kernel.elf --out trace
   kymo record my-kernel.elf --out trace --duration 10 --rolling --events 'sched_*,irq_handler_*'
   kymo record my-kernel.elf --out trace --cpus 8 --append \"kymo=discard\" --timeout 60
@@ -37,6 +43,10 @@ pub const EXAMPLES: &str = "Examples:
   kymo record --out trace --serial /dev/ttyUSB0:921600       what a running kernel sends
   kymo record --out trace --rtt /dev/shm/guest.ram --duration 10
   kymo record --out trace --file sent-by-semihosting.bin
+
+A command whose file name begins with qemu-system- is a machine with a kernel, and every other one is
+a program: its threads and children are sampled from its first instruction on, and the kernel on
+their behalf where that is permitted. It takes --hz, --duration, --out and --flame.
 
 The kernel selects the standard machine: QEMU's `virt` for RISC-V and AArch64; `q35` for x86-64, where the kernel needs a PVH entry note.
 To a command of your own, kymo adds only a memory backend and what --via, --rolling and --events need. The machine ends when kymo ends,
@@ -171,7 +181,7 @@ impl Arguments {
         Ok(Boot {
             rolling: self.rolling,
             events: names(&self.events)?,
-            send: Via::from(self.via) != Via::Memory,
+            send: self.via() != Via::Memory,
             modes: modes.into_iter().map(Mode::from).collect(),
             period_ns: self
                 .period
@@ -185,6 +195,57 @@ impl Arguments {
             count_ns: self.counters_every.map(|ms| 1_000_000 * ms),
             counters_on,
         })
+    }
+}
+
+impl Arguments {
+    fn via(&self) -> Via {
+        self.via.map_or(Via::Memory, Via::from)
+    }
+
+    fn grace(&self) -> Duration {
+        self.grace.unwrap_or(Duration::from_secs(10))
+    }
+
+    /// Whether a program, processes or CPUs of this machine are meant, and no kernel of one's own.
+    fn is_of_program(&self) -> bool {
+        let name = self
+            .command
+            .first()
+            .and_then(|of| Path::new(of).file_name());
+        let is_machine = name.is_some_and(|of| of.to_string_lossy().starts_with("qemu-system-"));
+        !self.pid.is_empty() || self.all_cpus || (name.is_some() && !is_machine)
+    }
+
+    /// Refuses by name what only kernels can do.
+    fn refuse_options_of_kernels(&self) -> Result<(), Usage> {
+        let is_of_samples = self.mode.is_empty() || self.mode == [RecordMode::Sample];
+        let given = [
+            (self.shown.is_given(), "--view"),
+            (self.via.is_some(), "--via"),
+            (self.rolling, "--rolling"),
+            (self.events.is_some(), "--events"),
+            (!is_of_samples, "--mode trace and count"),
+            (self.period.is_some(), "--period"),
+            (self.count.is_some(), "--count"),
+            (self.depth.is_some(), "--depth"),
+            (self.driver.is_some(), "--driver"),
+            (self.stacks.is_some(), "--stacks"),
+            (self.counters.is_some(), "--counters"),
+            (self.counters_every.is_some(), "--counters-every"),
+            (self.counters_on.is_some(), "--counters-on"),
+            (self.timeout.is_some(), "--timeout"),
+            (self.grace.is_some(), "--grace"),
+            (self.stdin, "--stdin"),
+            (self.keep_ram, "--keep-ram"),
+        ];
+        match given.iter().find(|(is_given, _)| *is_given) {
+            Some((_, option)) => Err(Usage(format!(
+                "{option}: only kernels have that; a program is recorded with --hz, --duration, \
+                 --out and --flame"
+            ))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -234,20 +295,33 @@ impl From<Way> for Via {
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The kernel, an ELF file; omit it to give a QEMU command after `--`.
-    #[arg(required_unless_present_any = ["command", "serial", "rtt", "rtt_gdb", "file"])]
+    #[arg(required_unless_present_any = ["command", "serial", "rtt", "rtt_gdb", "file", "pid",
+        "all_cpus"])]
     #[arg(conflicts_with = "command")]
     kernel: Option<PathBuf>,
-    /// The new trace directory.
+    /// The new trace directory. Default for programs: trace-PROGRAM, trace-PROGRAM-2 and so on.
     #[arg(long, short)]
-    out: PathBuf,
+    #[arg(required_unless_present_any = ["command", "pid", "all_cpus"])]
+    out: Option<PathBuf>,
+    /// Sample these running processes, with all their threads, until they end or ^C (Linux).
+    #[arg(short, long, value_name = "PID", value_delimiter = ',')]
+    #[arg(conflicts_with_all = ["kernel", "command", "all_cpus"])]
+    pid: Vec<u32>,
+    /// Sample all CPUs, whatever runs there, until the command ends or ^C (Linux).
+    #[arg(short, long, conflicts_with = "kernel")]
+    all_cpus: bool,
+    /// Draw where a program's time went, as a flame graph, to this file.
+    #[arg(long, value_name = "SVG", conflicts_with = "kernel")]
+    flame: Option<PathBuf>,
     #[command(flatten)]
     line: crate::receive::Lines,
     #[command(flatten)]
     shown: Shown,
-    /// How the trace leaves the machine.
-    #[arg(long, value_enum, default_value = "memory")]
-    via: Way,
-    /// End the recording, and the machine, this many seconds after the kernel started its trace.
+    /// How the trace leaves the machine; default: memory.
+    #[arg(long, value_enum)]
+    via: Option<Way>,
+    /// End the recording, and the machine, this many seconds after the kernel started its trace; or
+    /// the program, after it was started.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     duration: Option<Duration>,
     /// Ask the kernel to overwrite the oldest events when a ring is full, instead of dropping new
@@ -261,7 +335,7 @@ pub struct Arguments {
     /// What to record: events, samples of where the CPUs are, counts, or several of them.
     #[arg(long, value_delimiter = ',', value_name = "MODES")]
     mode: Vec<RecordMode>,
-    /// Samples a second on each CPU.
+    /// Samples a second on each CPU. Default for programs: 997.
     #[arg(long, value_name = "N", conflicts_with = "period")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     hz: Option<u64>,
@@ -299,34 +373,36 @@ pub struct Arguments {
     #[arg(long, value_name = "NAMES")]
     counters_on: Option<String>,
     /// Number of CPUs of the standard machine.
-    #[arg(long, default_value_t = 4, conflicts_with = "command")]
+    #[arg(long, default_value_t = 4, conflicts_with_all = ["command", "pid", "all_cpus"])]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=512))]
     cpus: u32,
     /// The kernel's command line on the standard machine.
-    #[arg(long, conflicts_with = "command")]
+    #[arg(long, conflicts_with_all = ["command", "pid", "all_cpus"])]
     append: Option<String>,
     /// Let the machine's time advance with its instructions (`-icount shift=0,sleep=off`, and a
     /// fixed wall clock on x86), so that every run gives the same trace.
-    #[arg(long, conflicts_with = "command")]
+    #[arg(long, conflicts_with_all = ["command", "pid", "all_cpus"])]
     deterministic: bool,
     /// What executes the kernel on the standard machine: QEMU's own translator, or the host's
     /// processor, which must be of the kernel's architecture.
-    #[arg(long, value_enum, default_value = "tcg", conflicts_with = "command")]
+    #[arg(long, value_enum, default_value = "tcg")]
+    #[arg(conflicts_with_all = ["command", "pid", "all_cpus"])]
     accel: Accelerator,
     /// End the machine after this many seconds in any case, with exit code 1.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// How long to wait, after asking the guest to stop, for the rest of the trace that it sends.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10")]
-    grace: Duration,
+    /// How long to wait, after asking the guest to stop, for the rest of the trace that it sends;
+    /// default: 10.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    grace: Option<Duration>,
     /// Pass the standard input to the machine's console, and show no status line.
     #[arg(long)]
     stdin: bool,
     /// Keep the machine's memory in the trace directory, as `.ram`, for `kymo recover`.
     #[arg(long)]
     keep_ram: bool,
-    /// Your own QEMU command.
-    #[arg(last = true, value_name = "QEMU COMMAND")]
+    /// A program with its arguments, or your own QEMU command.
+    #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -373,28 +449,65 @@ fn print(line: &[u8]) {
 
 /// Runs `kymo record`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    if arguments.is_of_program() {
+        return run_program(arguments);
+    }
+    if arguments.flame.is_some() {
+        let what = "--flame is for programs; draw a kernel's samples with kymo flame";
+        return Err(Usage(what.to_owned()).into());
+    }
     let mut page = None;
     let code = record(arguments, &mut page)?;
     page.map(Page::stay).transpose()?;
     Ok(code)
 }
 
+/// Records a program as it is.
+fn run_program(arguments: &Arguments) -> anyhow::Result<Code> {
+    arguments.refuse_options_of_kernels()?;
+    let out = match &arguments.out {
+        Some(out) => out.clone(),
+        None => free_directory(arguments.command.first()),
+    };
+    #[cfg(target_os = "linux")]
+    return program::run(arguments, &out);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = out;
+        anyhow::bail!("programs are sampled on Linux only; here, kymo records kernels")
+    }
+}
+
+/// A directory that does not exist, named after the program.
+fn free_directory(program: Option<&OsString>) -> PathBuf {
+    let name = program.and_then(|program| Path::new(program).file_name());
+    let name = name.map_or("processes".into(), |name| name.to_string_lossy());
+    let numbered = |number: u32| PathBuf::from(format!("trace-{name}-{number}"));
+    let first = PathBuf::from(format!("trace-{name}"));
+    let mut all = std::iter::once(first.clone()).chain((2..).map(numbered));
+    all.find(|path| !path.exists()).unwrap_or(first)
+}
+
 /// Records, and shows meanwhile on `page` what was recorded, if that is asked for.
 fn record(arguments: &Arguments, page: &mut Option<Page>) -> anyhow::Result<Code> {
     // It is noted beside the trace only at the end.
     let symbols = || kernel(arguments).map_or_else(Symbols::default, Symbols::of_kernel);
-    let sent = crate::receive::run(&arguments.line, &arguments.out, |options| {
+    let Some(out) = arguments.out.as_deref() else {
+        let what = "--out DIR is missing: where the trace of the machine is to be";
+        return Err(Usage(what.to_owned()).into());
+    };
+    let sent = crate::receive::run(&arguments.line, out, |options| {
         options.duration = arguments.duration;
         options.timeout = arguments.timeout;
-        options.grace = arguments.grace;
-        *page = arguments.shown.page(&arguments.out, symbols())?;
+        options.grace = arguments.grace();
+        *page = arguments.shown.page(out, symbols())?;
         Ok(())
     })?;
     if let Some(code) = sent {
         return Ok(code);
     }
-    let ram = record::ram_file(&arguments.out);
-    let via = Via::from(arguments.via);
+    let ram = record::ram_file(out);
+    let via = arguments.via();
     let boot = arguments.boot()?;
     let launch = match &arguments.kernel {
         Some(kernel) => {
@@ -424,8 +537,8 @@ fn record(arguments: &Arguments, page: &mut Option<Page>) -> anyhow::Result<Code
     if via != Via::Memory {
         launch.check_port()?;
     }
-    let made = create_directory(&arguments.out, OTHER_OUT)?;
-    let directories = [via.memory(&arguments.out), via.syscall(&arguments.out)];
+    let made = create_directory(out, OTHER_OUT)?;
+    let directories = [via.memory(out), via.syscall(out)];
     if let Some(directory) = directories.into_iter().flatten().next() {
         let shown = arguments.shown.page(&directory, symbols());
         *page = shown.inspect_err(|_| made.undo())?;
@@ -437,11 +550,11 @@ fn record(arguments: &Arguments, page: &mut Option<Page>) -> anyhow::Result<Code
     });
     let options = Options {
         launch: &launch,
-        out: &arguments.out,
+        out,
         via,
         duration: arguments.duration,
         timeout: arguments.timeout,
-        grace: arguments.grace,
+        grace: arguments.grace(),
         keep_ram: arguments.keep_ram,
         interrupted,
         console: (!bar.is_hidden()).then_some(print),
@@ -450,7 +563,7 @@ fn record(arguments: &Arguments, page: &mut Option<Page>) -> anyhow::Result<Code
     bar.finish_and_clear();
     let recorded = recorded.inspect_err(|_| made.undo())?;
     if let Some(kernel) = kernel(arguments) {
-        let directories = [via.memory(&arguments.out), via.syscall(&arguments.out)];
+        let directories = [via.memory(out), via.syscall(out)];
         let mut directories = directories.into_iter().flatten();
         // What is wrong with the path is wrong for both.
         let noted = directories.try_for_each(|to| kymo_images::note_kernel(&to, kernel));
@@ -458,7 +571,7 @@ fn record(arguments: &Arguments, page: &mut Option<Page>) -> anyhow::Result<Code
             message!("kymo: {error}.");
         }
     }
-    let found = report(&recorded, arguments, via, &boot);
+    let found = report(&recorded, arguments, out, &boot);
     let memory = recorded.memory.as_ref();
     let is_empty = memory.is_some_and(|memory| memory.summary.events() == 0);
     if is_empty && launch.is_own_firmware() {
@@ -468,7 +581,7 @@ fn record(arguments: &Arguments, page: &mut Option<Page>) -> anyhow::Result<Code
         );
     }
     let has_trace = recorded.memory.is_some() || recorded.received.is_some();
-    let directories = [via.memory(&arguments.out), via.syscall(&arguments.out)];
+    let directories = [via.memory(out), via.syscall(out)];
     if let (true, Some(trace)) = (has_trace, directories.into_iter().flatten().next()) {
         suggest_report(&trace);
     }
@@ -491,10 +604,11 @@ fn kernel(arguments: &Arguments) -> Option<&Path> {
 }
 
 /// Prints what was recorded; returns whether anything is wrong with it.
-fn report(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> bool {
+fn report(recorded: &Recorded, arguments: &Arguments, to: &Path, boot: &Boot) -> bool {
+    let via = arguments.via();
     let mut found = false;
     let mut how = format!("the machine {}; ", recorded.ending);
-    if let Some(out) = via.memory(&arguments.out) {
+    if let Some(out) = via.memory(to) {
         let how = std::mem::take(&mut how);
         match &recorded.memory {
             Some(memory) => {
@@ -518,7 +632,7 @@ fn report(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> 
             }
         }
     }
-    if let (Some(out), Some(received)) = (via.syscall(&arguments.out), &recorded.received) {
+    if let (Some(out), Some(received)) = (via.syscall(to), &recorded.received) {
         message!(
             "kymo: {how}{} has {}",
             out.display(),
@@ -529,7 +643,7 @@ fn report(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> 
         }
         match recorded.unanswered {
             Some(Unanswered::InTime) => {
-                let grace = arguments.grace.as_secs_f64();
+                let grace = arguments.grace().as_secs_f64();
                 message!(
                     "kymo: the guest did not confirm within {grace} s that it had stopped; the \
                      trace holds what had arrived."

@@ -197,6 +197,26 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// More samples than the kernel takes.
+    #[error(
+        "this kernel takes at most {most} samples a second, and {hz} are asked for; ask for fewer, \
+         or raise the limit with `sysctl kernel.perf_event_max_sample_rate={hz}`"
+    )]
+    TooManySamples {
+        /// Samples a second that are asked for.
+        hz: u64,
+        /// Most that the kernel takes.
+        most: u64,
+    },
+    /// No memory for samples.
+    #[error(
+        "this process may lock no memory for samples: {source}; raise \
+         `sysctl kernel.perf_event_mlock_kb`, or run as root"
+    )]
+    NoBuffer {
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// The kernel's answer to a read is not that of the group.
     #[error("the kernel's counts of the group led by {leader} are not those of its events")]
     BadRead {
@@ -227,11 +247,13 @@ impl Error {
             | Error::OnlyForCpus { .. }
             | Error::OnOtherCpus { .. }
             | Error::NotOnLinux { .. }
+            | Error::TooManySamples { .. }
             | Error::BadSetting { .. } => ErrorKind::InvalidInput,
             Error::NotPermitted { .. } => ErrorKind::PermissionDenied,
             Error::NoSuchTarget { .. } => ErrorKind::NotFound,
             Error::NoTracefs { source, .. }
             | Error::Command { source, .. }
+            | Error::NoBuffer { source }
             | Error::System { source, .. } => source.kind(),
             _ => ErrorKind::Unsupported,
         }

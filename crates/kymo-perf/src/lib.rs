@@ -20,6 +20,9 @@
 //! # Ok::<(), kymo_perf::Error>(())
 //! ```
 //!
+//! [`Sampler`]s take samples instead, which the kernel writes to a buffer together with records of
+//! the threads, programs and files that they are from: `kymo-linux` makes a trace of them.
+//!
 //! # Invariants
 //! - Every event is opened disabled and reset, then its eBPF program is attached; a group is
 //!   enabled last, as a whole.
@@ -52,6 +55,7 @@ mod names;
 mod pmu;
 #[cfg(feature = "aya")]
 mod program;
+mod sampler;
 #[allow(unsafe_code)]
 mod sys;
 mod target;
@@ -72,5 +76,6 @@ pub use names::{EventNames, NamedEvent, NamedGroup, split_groups};
 pub use pmu::{PmuEvent, Pmus};
 #[cfg(feature = "aya")]
 pub use program::ProgramFile;
+pub use sampler::{SampledEvent, Sampler, Sampling};
 pub use target::Target;
 pub use tracepoints::Tracepoints;

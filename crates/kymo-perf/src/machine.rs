@@ -49,7 +49,7 @@ impl Paranoid {
     }
 
     /// The way out for an event with such needs, as the end of a sentence.
-    pub(crate) fn way_out(self, needs: Needs) -> String {
+    pub fn way_out(self, needs: Needs) -> String {
         let Needs { at_most, user_only } = needs;
         match self.0 {
             Some(value) if value > at_most => {

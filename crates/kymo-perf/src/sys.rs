@@ -6,8 +6,12 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use perf_event_open_sys::bindings::{PERF_FLAG_FD_CLOEXEC, PERF_IOC_FLAG_GROUP, perf_event_attr};
+use memmap2::{MmapOptions, MmapRaw};
+use perf_event_open_sys::bindings::{
+    PERF_FLAG_FD_CLOEXEC, PERF_IOC_FLAG_GROUP, perf_event_attr, perf_event_mmap_page,
+};
 use perf_event_open_sys::{ioctls, perf_event_open};
 
 use crate::target::Target;
@@ -157,4 +161,82 @@ pub(crate) fn wait_before_exec(command: &mut Command, parent: &UnixStream, child
     // SAFETY: between fork and exec, the closure only closes, writes to and reads from descriptors
     // and asks for its process id; it allocates nothing and takes no lock.
     unsafe { command.pre_exec(wait) };
+}
+
+/// Lets an event write its records to the buffer of another one, of the same CPU.
+///
+/// # Errors
+/// Those of `ioctl(2)`.
+pub(crate) fn write_to_buffer_of(event: &File, other: &File) -> io::Result<()> {
+    // SAFETY: the call takes a number, and touches no memory of this process.
+    check(unsafe { ioctls::SET_OUTPUT(event.as_raw_fd(), other.as_raw_fd()) })
+}
+
+/// The attributes as the kernel's interface has them in memory, for parsers of records.
+pub(crate) fn bytes_of(attributes: &perf_event_attr) -> Vec<u8> {
+    let from = std::ptr::from_ref(attributes).cast::<u8>();
+    // SAFETY: the structure is the kernel's, without padding, and was zeroed before fields were
+    // set, unions too; the slice lives no longer than the borrow.
+    unsafe { std::slice::from_raw_parts(from, size_of::<perf_event_attr>()) }.to_vec()
+}
+
+/// The memory that the kernel writes an event's records to: a page that says how far it has
+/// written, then a ring of pages.
+///
+/// # Invariants
+/// - The mapping stays until the ring is dropped, and begins with a [`perf_event_mmap_page`].
+/// - `data` and `len` lie inside the mapping, and `len` is a power of two.
+/// - The kernel never writes to the bytes from `data_tail` to `data_head`, which only this side
+///   makes free, by advancing `data_tail`.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    map: MmapRaw,
+    /// Where the records begin.
+    data: usize,
+    len: usize,
+}
+
+impl Ring {
+    /// Maps the buffer of an event, of so many pages of records: a power of two.
+    ///
+    /// # Errors
+    /// Those of `mmap(2)`: `EPERM` where a process may lock no more memory.
+    pub(crate) fn map(event: &File, pages: usize) -> io::Result<Ring> {
+        let page = rustix::param::page_size();
+        let len = pages * page;
+        let map = MmapOptions::new().len(page + len).map_raw(event)?;
+        Ok(Ring {
+            map,
+            data: page,
+            len,
+        })
+    }
+
+    fn position(&self, field: usize) -> &AtomicU64 {
+        let at = self.map.as_mut_ptr().wrapping_add(field);
+        // SAFETY: `field` is the offset of one of the two positions in the mapping's first page,
+        // which are aligned; both sides use them as whole words only.
+        unsafe { AtomicU64::from_ptr(at.cast()) }
+    }
+
+    /// Appends all bytes that the kernel has written, and lets it reuse their place.
+    pub(crate) fn drain(&mut self, to: &mut Vec<u8>) {
+        let head = self.position(std::mem::offset_of!(perf_event_mmap_page, data_head));
+        let tail = self.position(std::mem::offset_of!(perf_event_mmap_page, data_tail));
+        // Acquire: pairs with the kernel's barrier before it stores the head.
+        let end = head.load(Ordering::Acquire);
+        let mut begin = tail.load(Ordering::Relaxed);
+        let data = self.map.as_ptr().wrapping_add(self.data);
+        while begin < end {
+            let at = (begin as usize) & (self.len - 1);
+            let len = ((end - begin) as usize).min(self.len - at);
+            // SAFETY: `at + len` is at most the ring's length, so the bytes lie in the mapping;
+            // they are before the head, and the kernel keeps them until the tail is stored.
+            let bytes = unsafe { std::slice::from_raw_parts(data.wrapping_add(at), len) };
+            to.extend_from_slice(bytes);
+            begin += len as u64;
+        }
+        // Release: the bytes were copied before the kernel may reuse them.
+        tail.store(end, Ordering::Release);
+    }
 }

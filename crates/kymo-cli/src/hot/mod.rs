@@ -119,19 +119,26 @@ fn list(profile: &Profile, arguments: &Arguments) -> anyhow::Result<String> {
     });
     Ok(match arguments.json {
         true => serde_json::to_string(&object(profile, &hot)).context("cannot write JSON")? + "\n",
-        false => table(profile, &hot, arguments),
+        false => table(profile, &hot, arguments.by, arguments.top),
     })
 }
 
-fn table(profile: &Profile, hot: &[Hot], arguments: &Arguments) -> String {
-    let by_line = arguments.by == Unit::Line;
+/// The functions with the most samples, as a table.
+pub fn top(profile: &Profile, most: usize) -> String {
+    let mut hot = profile.hot(Place::Function);
+    hot.truncate(most);
+    table(profile, &hot, Unit::Function, most)
+}
+
+fn table(profile: &Profile, hot: &[Hot], by: Unit, top: usize) -> String {
+    let by_line = by == Unit::Line;
     let mut sources = Sources::default();
     let what = if by_line { "line" } else { "function" };
     let mut text = format!(
         "{:>6}  {:<13}  {:>6}  {:>9}  {what}\n",
         "self", "95 %", "total", "samples"
     );
-    for place in hot.iter().take(arguments.top) {
+    for place in hot.iter().take(top) {
         let (low, high) = place.own.interval;
         let interval = format!("{:.1}-{:.1}%", low * 100.0, high * 100.0);
         let mut line = format!(
@@ -156,8 +163,8 @@ fn table(profile: &Profile, hot: &[Hot], arguments: &Arguments) -> String {
         text += &line;
         text.push('\n');
     }
-    if hot.len() > arguments.top {
-        let more = thousands((hot.len() - arguments.top) as u64);
+    if hot.len() > top {
+        let more = thousands((hot.len() - top) as u64);
         text += &format!("... {more} more; --top prints them\n");
     }
     text

@@ -33,6 +33,8 @@ mod program;
 mod report;
 mod report_tables;
 mod run;
+#[cfg(target_os = "linux")]
+mod sampled;
 mod select;
 mod size;
 mod top;

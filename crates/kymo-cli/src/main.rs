@@ -72,7 +72,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Runs a kernel under QEMU and writes its trace to a directory.
+    /// Records a kernel under QEMU, or a program of this machine as it is, to a trace directory.
     #[command(after_help = record::EXAMPLES)]
     Record(record::Arguments),
     /// Records the trace of a machine that is already running, without disturbing it.

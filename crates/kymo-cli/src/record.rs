@@ -241,8 +241,8 @@ impl Arguments {
         ];
         match given.iter().find(|(is_given, _)| *is_given) {
             Some((_, option)) => Err(Usage(format!(
-                "{option}: only kernels have that; a program is recorded with --hz, --duration, \
-                 --out and --flame"
+                "{option}: only kernels have that; leave it out (a program takes --hz, --duration, \
+                 --out and --flame)"
             ))),
             None => Ok(()),
         }
@@ -493,7 +493,7 @@ fn record(arguments: &Arguments, page: &mut Option<Page>) -> anyhow::Result<Code
     // It is noted beside the trace only at the end.
     let symbols = || kernel(arguments).map_or_else(Symbols::default, Symbols::of_kernel);
     let Some(out) = arguments.out.as_deref() else {
-        let what = "--out DIR is missing: where the trace of the machine is to be";
+        let what = "the trace of a machine needs a place; give a directory with --out";
         return Err(Usage(what.to_owned()).into());
     };
     let sent = crate::receive::run(&arguments.line, out, |options| {

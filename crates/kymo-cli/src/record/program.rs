@@ -108,7 +108,7 @@ impl Recording {
             // A trace without a program would be taken for a program that did nothing.
             let _ = fs::remove_file(out.join("metadata"));
             made.undo();
-            BadInput(error.to_string())
+            not_started(&error)
         })?;
         Ok(Recording {
             session,
@@ -173,7 +173,11 @@ fn held(command: &[OsString]) -> anyhow::Result<Option<HeldCommand>> {
     let mut command = Command::new(program);
     command.args(arguments);
     let held = HeldCommand::new(command);
-    Ok(Some(held.map_err(|error| BadInput(error.to_string()))?))
+    Ok(Some(held.map_err(|error| not_started(&error))?))
+}
+
+fn not_started(error: &kymo_perf::Error) -> BadInput {
+    BadInput(format!("{error}; give the path of a program"))
 }
 
 /// A descriptor of a process; `None` if it has ended.

@@ -174,7 +174,11 @@ fn memory_and_kernels() {
     refused(4, &["recover", &noise, "--out", "/proc/no/such/place"]);
     refused(3, &["record", &folder.path("nothing"), "--out", &out]);
     refused(3, &["record", &noise, "--out", &out]);
-    refused(2, &["record", "--out", &out, "--", "ls"]);
+    if cfg!(target_os = "linux") {
+        refused(3, &["record", "--out", &out, "--", "ls"]);
+        refused(2, &["record", "--rolling", "--out", &out, "--", "ls"]);
+    }
+    refused(2, &["record", "--", "qemu-system-riscv64"]);
     refused(
         2,
         &["record", "--out", &out, "--", "qemu-system-riscv64", "-M"],

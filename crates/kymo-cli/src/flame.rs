@@ -164,7 +164,6 @@ impl Arguments {
 }
 
 /// Draws a trace that was read, as an SVG file.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub fn draw(outcome: &Outcome, what: What, trace: &Path, svg: &Path) -> anyhow::Result<()> {
     let profile = &outcome.profile;
     let graph = FlameGraph {

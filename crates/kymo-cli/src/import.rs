@@ -1,5 +1,7 @@
 //! `kymo import`: samples of other profilers.
 
+mod perf;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -47,6 +49,9 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum From {
+    /// Converts a file of `perf record` to a trace.
+    #[command(after_help = perf::EXAMPLES)]
+    Perf(perf::Arguments),
     /// Reads a profile of the Redox kernel, as its daemon `profiled` writes it.
     #[command(after_help = REDOX_EXAMPLES)]
     Redox(Redox),
@@ -112,8 +117,10 @@ fn user(argument: &str) -> Result<(String, PathBuf), String> {
 /// # Errors
 /// If the profile or the symbols cannot be read, or the output cannot be written.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
-    let From::Redox(arguments) = &arguments.from;
-    redox(arguments)
+    match &arguments.from {
+        From::Perf(arguments) => perf::run(arguments),
+        From::Redox(arguments) => redox(arguments),
+    }
 }
 
 fn redox(arguments: &Redox) -> anyhow::Result<Code> {

@@ -35,6 +35,7 @@ mod receive;
 mod record;
 mod recover;
 mod report;
+mod sampled;
 mod select;
 #[cfg(test)]
 mod shown;

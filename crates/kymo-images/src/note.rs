@@ -39,20 +39,21 @@ impl Noted {
 }
 
 /// Notes beside a new trace which files were loaded, with their build ids: each by its path in the
-/// traced system, which is this one. Those that are no ELF files are left out. `kernel` is a file
-/// in the trace's directory.
+/// traced system, which is this one, and the build id that it had if that is known. Those that are
+/// no ELF files are left out. `kernel` is a file in the trace's directory.
 ///
 /// # Errors
 /// If the note cannot be written. The trace is complete without it.
 pub fn note_files<'p>(
     trace: &Path,
     kernel: Option<&str>,
-    files: impl IntoIterator<Item = &'p str>,
+    files: impl IntoIterator<Item = (&'p str, Option<&'p [u8]>)>,
 ) -> std::io::Result<()> {
-    let image = |path: &str| {
+    let image = |(path, had): (&str, Option<&[u8]>)| {
         let is_file = fs::metadata(path).is_ok_and(|of| of.is_file());
         let bytes = is_file.then(|| fs::read(path).ok()).flatten()?;
-        let build_id = Image::parse(&bytes).ok()?.build_id().map(hex);
+        let image = Image::parse(&bytes).ok()?;
+        let build_id = had.or(image.build_id()).map(hex);
         Some(json!({ "name": path, "file": path, "build_id": build_id }))
     };
     let kernel = kernel.map(|file| json!({ "name": "kernel", "file": file, "build_id": null }));

@@ -2,11 +2,10 @@
 
 use std::io;
 
-use linux_perf_event_reader::{
-    Endianness, EventRecord, RawData, RawEventRecord, RecordType, SampleRecord,
-};
+use linux_perf_event_reader::{Endianness, EventRecord, RawData, RawEventRecord, RecordType};
 
 use crate::Error;
+use crate::sample::sample;
 
 /// When and where a record was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +83,11 @@ pub struct Kin {
 /// The kernel's number of records that count samples lost by the hardware.
 const LOST_SAMPLES: RecordType = RecordType(13);
 
+/// Bits of a mapping's kind: it is not of code; it has the file's build id, whose length is here.
+const MAPS_DATA: u16 = 1 << 13;
+const HAS_BUILD_ID: u16 = 1 << 14;
+const BUILD_ID_LEN: usize = 32;
+
 impl Entry {
     /// What a record of the trace's event of this place says; `None` for one that says nothing that
     /// is kept.
@@ -91,18 +95,32 @@ impl Entry {
     /// # Errors
     /// [`Error::Record`].
     pub fn of(event: usize, record: &RawEventRecord<'_>) -> Result<Option<(Stamp, Entry)>, Error> {
+        Entry::with_values(event, record, false)
+    }
+
+    /// [`of`](Self::of), where the values in samples may come with a count of lost ones.
+    pub(crate) fn with_values(
+        event: usize,
+        record: &RawEventRecord<'_>,
+        has_lost: bool,
+    ) -> Result<Option<(Stamp, Entry)>, Error> {
         let failed = |source| Error::Record { source };
+        if record.record_type == RecordType::SAMPLE {
+            return sample(event, record, has_lost).map(Some).map_err(failed);
+        }
+        check(record).map_err(failed)?;
         let common = record.common_data().map_err(failed)?;
         let mut stamp = Stamp {
             time: common.timestamp.unwrap_or(0),
             cpu: common.cpu.unwrap_or(0),
         };
         let entry = match record.parse().map_err(failed)? {
-            EventRecord::Sample(sample) => Entry::sample(event, &sample),
             EventRecord::Mmap(of) if of.is_executable => {
                 Entry::mapping(of.pid, of.tid, of.address, of.path)
             }
-            EventRecord::Mmap2(of) => Entry::mapping(of.pid, of.tid, of.address, of.path),
+            EventRecord::Mmap2(of) if record.misc & MAPS_DATA == 0 => {
+                Entry::mapping(of.pid, of.tid, of.address, of.path)
+            }
             EventRecord::Comm(of) => Entry::Name {
                 pid: of.pid,
                 tid: of.tid,
@@ -134,19 +152,6 @@ impl Entry {
         Ok(Some((stamp, entry)))
     }
 
-    fn sample(event: usize, of: &SampleRecord<'_>) -> Entry {
-        let chain = of.callchain.iter();
-        let words = chain.flat_map(|chain| (0..chain.len()).filter_map(|at| chain.get(at)));
-        Entry::Sample {
-            event,
-            pid: of.pid.unwrap_or(-1),
-            tid: of.tid.unwrap_or(-1),
-            ip: of.ip.unwrap_or(0),
-            period: of.period.unwrap_or(1),
-            chain: words.collect(),
-        }
-    }
-
     fn mapping(pid: i32, tid: i32, start: u64, path: RawData<'_>) -> Entry {
         Entry::Mapping {
             pid,
@@ -154,6 +159,17 @@ impl Entry {
             start,
             path: text(path),
         }
+    }
+}
+
+/// Refuses what the parser would stop the program at: a build id of more than 20 bytes.
+fn check(record: &RawEventRecord<'_>) -> io::Result<()> {
+    let has_build_id = record.record_type == RecordType::MMAP2 && record.misc & HAS_BUILD_ID != 0;
+    let len = record.data.get(BUILD_ID_LEN..BUILD_ID_LEN + 1);
+    let is_long = len.is_some_and(|len| len.as_slice().iter().any(|len| *len > 20));
+    match has_build_id && is_long {
+        true => Err(io::ErrorKind::InvalidData.into()),
+        false => Ok(()),
     }
 }
 

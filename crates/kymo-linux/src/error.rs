@@ -17,6 +17,9 @@ pub enum Error {
         /// What is wrong with it.
         source: io::Error,
     },
+    /// A file that `perf record` has not written.
+    #[error("this is no file of perf record: {0}")]
+    PerfData(String),
     /// This process may not take samples.
     #[cfg(target_os = "linux")]
     #[error("this process may not take samples: {paranoid}{}", .paranoid.way_out(*.needs))]

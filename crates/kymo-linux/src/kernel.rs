@@ -21,6 +21,16 @@ impl KernelSymbols {
         (!symbols.functions.is_empty()).then_some(symbols)
     }
 
+    /// [`read`](Self::read), if the running kernel is of this release, and its code begins at this
+    /// address: it was not booted anew since.
+    pub fn read_if(release: &str, begin: u64) -> Option<KernelSymbols> {
+        let running = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+        let symbols = KernelSymbols::read().filter(|_| running.trim() == release)?;
+        // (Its first function has several names.)
+        let place = symbols.functions.binary_search_by_key(&begin, |of| of.0);
+        place.is_ok().then_some(symbols)
+    }
+
     /// Those of a list with lines of `ADDRESS TYPE NAME [MODULE]`. Lines of other symbols, and
     /// those without an address, are left out.
     pub fn parse(text: &str) -> KernelSymbols {

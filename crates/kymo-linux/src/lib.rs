@@ -30,8 +30,10 @@ mod error;
 mod kernel;
 mod lane;
 mod metadata;
+mod perf_data;
 #[cfg(target_os = "linux")]
 mod running;
+mod sample;
 #[cfg(target_os = "linux")]
 mod session;
 #[cfg(test)]
@@ -42,6 +44,7 @@ pub use entry::{Entry, Stamp};
 pub use error::Error;
 pub use kernel::{KernelSymbols, write_kernel};
 pub use metadata::Origin;
+pub use perf_data::{Left, Missing, PerfData};
 #[cfg(target_os = "linux")]
 pub use session::{Session, Setup, Whom};
 pub use writer::{Summary, Writer};

@@ -34,6 +34,8 @@ pub struct Summary {
     pub throttled: u64,
     /// Files that were mapped as code.
     pub files: BTreeSet<String>,
+    /// Where the kernel's code begins, if that was told.
+    pub kernel_begin: Option<u64>,
     /// Addresses in the kernel.
     pub kernel: BTreeSet<u64>,
 }
@@ -173,7 +175,10 @@ impl Writer {
                 let kernel = code.filter(|at| (KERNEL..FIRST_MARK).contains(*at));
                 self.summary.kernel.extend(kernel);
             }
-            Entry::Mapping { path, .. } => {
+            Entry::Mapping { path, start, .. } => {
+                if path == "[kernel.kallsyms]_text" {
+                    self.summary.kernel_begin = Some(*start);
+                }
                 if path.starts_with('/') && !path.starts_with("//") {
                     self.summary.files.insert(path.clone());
                 }

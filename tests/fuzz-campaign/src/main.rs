@@ -15,7 +15,15 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 
 /// The targets, each of which is fuzzed for the whole time, beside others.
-const TARGETS: [&str; 6] = ["tsdl", "json", "stream", "convert", "region", "redox"];
+const TARGETS: [&str; 7] = [
+    "tsdl",
+    "json",
+    "stream",
+    "convert",
+    "region",
+    "redox",
+    "perf_data",
+];
 /// Line coverage of kymo-ctf that a long run must reach, in percent.
 const GOAL: f64 = 90.0;
 /// Files that open directories, which no input reaches.

@@ -3,11 +3,14 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
+use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
 
-use kymo_ctf::Metadata;
+use kymo_ctf::{Item, Metadata, Trace};
+use kymo_linux::{PerfData, Writer};
 use kymo_made::case;
+use kymo_made::perf_data::{self, LAYOUTS};
 
 use crate::{converting, decoding, redox, region};
 
@@ -30,6 +33,8 @@ pub(crate) enum Target {
     Region,
     /// What `nm` prints, and a profile of the Redox kernel.
     Redox,
+    /// A file of `perf record`.
+    PerfData,
 }
 
 impl Target {
@@ -41,6 +46,7 @@ impl Target {
             Target::Convert,
             Target::Region,
             Target::Redox,
+            Target::PerfData,
         ];
         all.into_iter().find(|target| target.name() == name)
     }
@@ -53,6 +59,7 @@ impl Target {
             Target::Convert => "convert",
             Target::Region => "region",
             Target::Redox => "redox",
+            Target::PerfData => "perf_data",
         }
     }
 
@@ -88,6 +95,7 @@ impl Target {
             }
             Target::Region => region::seeds(),
             Target::Redox => redox::seeds(SEPARATOR),
+            Target::PerfData => LAYOUTS.map(perf_data::file).to_vec(),
         };
         for entry in fs::read_dir(case::folder().join("finds")).unwrap() {
             let entry = entry.unwrap();
@@ -115,7 +123,7 @@ impl Target {
             Target::Tsdl => &TSDL,
             Target::Json => &JSON,
             Target::Redox => &redox::WORDS,
-            Target::Stream | Target::Convert | Target::Region => &[],
+            Target::Stream | Target::Convert | Target::Region | Target::PerfData => &[],
         }
     }
 
@@ -129,6 +137,7 @@ impl Target {
         match self {
             Target::Tsdl | Target::Json => drop(Metadata::from_bytes(input)),
             Target::Region => region::execute(input, folder),
+            Target::PerfData => import_perf_data(input, &folder.join("imported")),
             Target::Redox => {
                 let Some(at) = separator(input) else { return };
                 redox::execute(&input[..at], &input[at + SEPARATOR.len()..]);
@@ -151,6 +160,22 @@ impl Target {
             }
         }
     }
+}
+
+/// Imports the file. What is written can be read, and has all samples.
+fn import_perf_data(input: &[u8], out: &Path) {
+    let _ = fs::remove_dir_all(out);
+    let Ok(data) = PerfData::open(Cursor::new(input.to_vec())) else {
+        return;
+    };
+    let mut writer = Writer::create(out, &data.origin()).unwrap();
+    data.write(&mut writer).unwrap();
+    let (summary, written) = writer.finish();
+    written.unwrap();
+    let trace = Trace::open(out).unwrap();
+    let items = trace.events().map(Result::unwrap);
+    let events = items.filter(|item| matches!(item, Item::Event(_)));
+    assert!(events.count() as u64 >= summary.samples);
 }
 
 fn separator(input: &[u8]) -> Option<usize> {

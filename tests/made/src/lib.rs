@@ -11,6 +11,7 @@ pub mod case;
 pub mod elf;
 pub mod lttng;
 pub mod perf;
+pub mod perf_data;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 //! `kymo record` of programs as they are, on Linux.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::IsTerminal as _;
@@ -10,7 +11,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use kymo_linux::{KernelSymbols, Session, Setup, Summary, Whom, Writer, write_kernel};
+use kymo_linux::{KernelSymbols, Session, Setup, Summary, Whom, Writer};
 use kymo_perf::{HeldCommand, Paranoid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -18,9 +19,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use super::{Arguments, OTHER_OUT, was_interrupted, watch_interrupts};
 use crate::exit::{BadInput, Code, Usage};
 use crate::output::{OutputDirectory, create_directory};
-use crate::profile::{self, What};
-use crate::summary::{count, thousands};
-use crate::{flame, hot, next};
+use crate::sampled;
+use crate::summary::thousands;
 
 /// Samples a second, if the command line does not say: a prime number, so that they do not keep
 /// step with what programs do at intervals.
@@ -29,10 +29,6 @@ const HZ: u64 = 997;
 const ROUND: Duration = Duration::from_millis(50);
 /// How long a program may take to end after an interrupt.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// So many functions are shown at the end.
-const SHOWN: usize = 5;
-/// The file beside the trace with the functions of the kernel that were sampled.
-const KERNEL: &str = ".kymo-kernel";
 
 /// How a recording ended.
 enum Ended {
@@ -52,14 +48,22 @@ pub fn run(arguments: &Arguments, out: &Path) -> anyhow::Result<Code> {
     let ended = recording.follow();
     let event = recording.session.event();
     let (summary, child, written) = recording.finish();
-    note(out, &summary);
+    let kernel = (!summary.kernel.is_empty()).then(KernelSymbols::read);
+    sampled::note(out, &summary, &BTreeMap::new(), kernel.flatten());
     if let (Err(_), Some(mut child)) = (&ended, child) {
         // Nothing more can be recorded; what the program has to say goes to the same terminal.
         let _ = child.wait();
     }
-    say(out, &summary, &event);
+    sampled::say(out, &summary, &event);
+    if event.ends_with(":u") {
+        message!(
+            "kymo: only programs were sampled, not what the kernel did for them: {}; run as root, \
+             or type `sysctl kernel.perf_event_paranoid=1`, to have both.",
+            Paranoid::read()
+        );
+    }
     let (ended, ()) = (ended?, written?);
-    show(arguments, out, &summary)?;
+    sampled::show(out, &summary, arguments.flame.as_deref())?;
     Ok(code(&arguments.command, &ended))
 }
 
@@ -216,78 +220,6 @@ fn explain(error: kymo_linux::Error) -> anyhow::Error {
         }
         error => error.into(),
     }
-}
-
-/// Notes which files functions are in. The trace is complete without it.
-fn note(out: &Path, summary: &Summary) {
-    let kernel = (!summary.kernel.is_empty())
-        .then(KernelSymbols::read)
-        .flatten();
-    let has_kernel = kernel.is_some_and(|symbols| {
-        write_kernel(&out.join(KERNEL), &symbols, &summary.kernel).unwrap_or(false)
-    });
-    let files = summary.files.iter().map(String::as_str);
-    let noted = kymo_images::note_files(out, has_kernel.then_some(KERNEL), files);
-    if let Err(error) = noted {
-        message!("kymo: cannot note beside the trace which files were loaded: {error}.");
-    }
-}
-
-/// Says what was recorded.
-fn say(out: &Path, summary: &Summary, event: &str) {
-    let lost = match summary.lost {
-        0 => "none lost".to_owned(),
-        lost => format!("{} lost", count(lost, "record", "records")),
-    };
-    message!(
-        "kymo: {} has {} ({event}) of {} in {}, {lost}.",
-        out.display(),
-        count(summary.samples, "sample", "samples"),
-        count(summary.threads, "thread", "threads"),
-        count(summary.processes, "process", "processes"),
-    );
-    if event.ends_with(":u") {
-        message!(
-            "kymo: only programs were sampled, not what the kernel did for them: {}; run as root, \
-             or type `sysctl kernel.perf_event_paranoid=1`, to have both.",
-            Paranoid::read()
-        );
-    }
-    if summary.throttled > 0 {
-        message!(
-            "kymo: the kernel took no samples for a while, {}, as there were too many; ask for \
-             fewer with --hz.",
-            count(summary.throttled, "time", "times")
-        );
-    }
-    if summary.late > 0 {
-        message!(
-            "kymo: {} so late that the time in the trace is that of the one before.",
-            count(summary.late, "record came", "records came")
-        );
-    }
-}
-
-/// Shows the functions with the most samples, draws the picture that is asked for, and says how to
-/// see more.
-fn show(arguments: &Arguments, out: &Path, summary: &Summary) -> anyhow::Result<()> {
-    if summary.samples == 0 {
-        return Ok(());
-    }
-    let what = What::Samples(kymo_profile::Options::default());
-    let read = profile::read(out, what, &Default::default(), &Default::default());
-    let outcome = match (read, &arguments.flame) {
-        (Ok(outcome), _) => outcome,
-        (Err(error), Some(_)) => return Err(error),
-        // All CPUs may have been idle.
-        (Err(_), None) => return Ok(()),
-    };
-    message!("{}", hot::top(&outcome.profile, SHOWN).trim_end());
-    if let Some(svg) = &arguments.flame {
-        flame::draw(&outcome, what, out, svg)?;
-    }
-    next::suggest("flame", out);
-    Ok(())
 }
 
 /// Says how the program ended, if not well.

@@ -20,6 +20,8 @@ mod flame;
 mod flame_errors;
 mod hot;
 mod import;
+#[cfg(target_os = "linux")]
+mod import_perf;
 mod life;
 #[cfg(target_os = "linux")]
 mod lines;

@@ -69,11 +69,11 @@ void in_library(unsigned long rounds) { for (unsigned long i = 0; i < rounds; i+
 "#;
 
 /// So much work takes a tenth of a second, or several.
-const UNIT: &str = "500000000";
+pub(crate) const UNIT: &str = "500000000";
 
 /// The folder with the programs; `None`, with the reason said, where they cannot be compiled or
 /// sampled.
-fn programs() -> Option<&'static Path> {
+pub(crate) fn programs() -> Option<&'static Path> {
     static FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     match FOLDER.get_or_init(compiled) {
         Ok(folder) => Some(folder),
@@ -130,17 +130,17 @@ fn record(folder: &Path, name: &str, options: &[&str], command: &[&str]) -> Comm
     kymo
 }
 
-fn kymo(folder: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn kymo(folder: &Path, arguments: &[&str]) -> Output {
     let mut kymo = Command::new(env!("CARGO_BIN_EXE_kymo"));
     kymo.args(arguments).current_dir(folder).output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// What `kymo hot --json` says of a trace.
-fn hot(folder: &Path, trace: &str, options: &[&str]) -> Value {
+pub(crate) fn hot(folder: &Path, trace: &str, options: &[&str]) -> Value {
     let output = kymo(folder, &[&["hot", trace, "--json"][..], options].concat());
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{errors}");
@@ -148,7 +148,7 @@ fn hot(folder: &Path, trace: &str, options: &[&str]) -> Value {
 }
 
 /// Share of the samples in a function and what it calls, and the file that has it.
-fn place(hot: &Value, function: &str) -> (f64, String) {
+pub(crate) fn place(hot: &Value, function: &str) -> (f64, String) {
     let places = hot["places"].as_array().unwrap();
     let place = places.iter().find(|of| of["function"] == function);
     let place = place.unwrap_or_else(|| panic!("{function}: {hot:#}"));
@@ -156,8 +156,33 @@ fn place(hot: &Value, function: &str) -> (f64, String) {
     (place["total"]["share"].as_f64().unwrap(), image.to_owned())
 }
 
-fn samples(hot: &Value) -> u64 {
+pub(crate) fn samples(hot: &Value) -> u64 {
     hot["samples"].as_u64().unwrap()
+}
+
+/// The shares are within 2 points of what the program says of itself.
+pub(crate) fn are_shares_of_work(said: &str, hot: &Value) {
+    let parts: Vec<(&str, f64)> = said
+        .lines()
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(name, time)| (name, time.parse().unwrap()))
+        .collect();
+    assert_eq!(parts.len(), 4, "{parts:?}");
+    let all: f64 = parts.iter().map(|(_, time)| time).sum();
+    for (name, time) in &parts {
+        let (share, image) = place(hot, name);
+        assert!(
+            (share - time / all).abs() < 0.02,
+            "{name}: {share}, {}",
+            time / all
+        );
+        let wanted = match *name {
+            "in_library" => "/libwork.so",
+            "in_child" => "other",
+            _ => "work",
+        };
+        assert!(image.ends_with(wanted), "{name}: {image}");
+    }
 }
 
 /// The program says itself what it spent its time on.
@@ -172,28 +197,7 @@ fn shares_are_those_of_threads_children_and_libraries() {
     assert_eq!(output.status.code(), Some(0), "{errors}");
     let hot = hot(folder, "shares", &[]);
     assert!(samples(&hot) >= 4_000, "{errors}");
-    let parts = text(&output.stdout);
-    let parts: Vec<(&str, f64)> = parts
-        .lines()
-        .map(|line| line.split_once(' ').unwrap())
-        .map(|(name, time)| (name, time.parse().unwrap()))
-        .collect();
-    assert_eq!(parts.len(), 4, "{parts:?}");
-    let all: f64 = parts.iter().map(|(_, time)| time).sum();
-    for (name, time) in &parts {
-        let (share, image) = place(&hot, name);
-        assert!(
-            (share - time / all).abs() < 0.02,
-            "{name}: {share}, {}",
-            time / all
-        );
-        let wanted = match *name {
-            "in_library" => "/libwork.so",
-            "in_child" => "other",
-            _ => "work",
-        };
-        assert!(image.ends_with(wanted), "{name}: {image}");
-    }
+    are_shares_of_work(&text(&output.stdout), &hot);
     // Callers, by frame pointers.
     let (outer, inner, leaf) = (
         place(&hot, "outer"),

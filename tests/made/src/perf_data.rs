@@ -140,7 +140,7 @@ fn tail(to: &mut Bytes, time: u64) {
 
 fn sample(to: &mut Bytes, event: u64, number: u64) {
     to.longs(&[event, CODE + number]);
-    to.ints(&[PID, if number % 2 == 0 { PID } else { TID }]);
+    to.ints(&[PID, if number.is_multiple_of(2) { PID } else { TID }]);
     to.longs(&[FIRST + number * STEP]);
     to.ints(&[number as u32 % 2, 0]);
     // The period, and the values of two events: each with its number, and what was lost.

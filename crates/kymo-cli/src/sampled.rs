@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use kymo_images::HadBuildId;
 use kymo_linux::{KernelSymbols, Summary, write_kernel};
 
 use crate::profile::{self, What};
@@ -15,19 +16,24 @@ const SHOWN: usize = 5;
 /// The file beside the trace with the functions of the kernel that were sampled.
 const KERNEL: &str = ".kymo-kernel";
 
-/// Notes which files functions are in, with the build ids that they had if these are known, and the
-/// functions of the kernel. The trace is complete without it.
+/// Notes which files functions are in, with the build ids that they had: by their paths those that
+/// are known of a recording of before; `None` if it ended just now. And the functions of the
+/// kernel. The trace is complete without it.
 pub fn note(
     out: &Path,
     summary: &Summary,
-    build_ids: &BTreeMap<String, Vec<u8>>,
+    build_ids: Option<&BTreeMap<String, Vec<u8>>>,
     kernel: Option<KernelSymbols>,
 ) {
     let has_kernel = kernel.is_some_and(|symbols| {
         write_kernel(&out.join(KERNEL), &symbols, &summary.kernel).unwrap_or(false)
     });
     let files = summary.files.iter().map(String::as_str);
-    let files = files.map(|path| (path, build_ids.get(path).map(Vec::as_slice)));
+    let had = |path: &str| match build_ids {
+        Some(known) => HadBuildId::Was(known.get(path).map(Vec::as_slice)),
+        None => HadBuildId::Same,
+    };
+    let files = files.map(|path| (path, had(path)));
     let noted = kymo_images::note_files(out, has_kernel.then_some(KERNEL), files);
     if let Err(error) = noted {
         message!("kymo: cannot note beside the trace which files were loaded: {error}.");

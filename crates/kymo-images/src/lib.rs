@@ -21,7 +21,7 @@ mod symbols;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-pub use note::{note_files, note_kernel};
+pub use note::{HadBuildId, note_files, note_kernel};
 pub use stack_files::StackFiles;
 pub use symbols::Symbols;
 

@@ -38,6 +38,15 @@ impl Noted {
     }
 }
 
+/// Which build id a file had when it was loaded.
+#[derive(Clone, Copy, Debug)]
+pub enum HadBuildId<'a> {
+    /// That of the file as it is: it was loaded just now.
+    Same,
+    /// This one, if it is known.
+    Was(Option<&'a [u8]>),
+}
+
 /// Notes beside a new trace which files were loaded, with their build ids: each by its path in the
 /// traced system, which is this one, and the build id that it had if that is known. Those that are
 /// no ELF files are left out. `kernel` is a file in the trace's directory.
@@ -47,13 +56,17 @@ impl Noted {
 pub fn note_files<'p>(
     trace: &Path,
     kernel: Option<&str>,
-    files: impl IntoIterator<Item = (&'p str, Option<&'p [u8]>)>,
+    files: impl IntoIterator<Item = (&'p str, HadBuildId<'p>)>,
 ) -> std::io::Result<()> {
-    let image = |(path, had): (&str, Option<&[u8]>)| {
+    let image = |(path, had): (&str, HadBuildId<'_>)| {
         let is_file = fs::metadata(path).is_ok_and(|of| of.is_file());
         let bytes = is_file.then(|| fs::read(path).ok()).flatten()?;
         let image = Image::parse(&bytes).ok()?;
-        let build_id = had.or(image.build_id()).map(hex);
+        let build_id = match had {
+            HadBuildId::Same => image.build_id(),
+            HadBuildId::Was(known) => known,
+        };
+        let build_id = build_id.map(hex);
         Some(json!({ "name": path, "file": path, "build_id": build_id }))
     };
     let kernel = kernel.map(|file| json!({ "name": "kernel", "file": file, "build_id": null }));

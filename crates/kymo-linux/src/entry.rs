@@ -5,7 +5,7 @@ use std::io;
 use linux_perf_event_reader::{Endianness, EventRecord, RawData, RawEventRecord, RecordType};
 
 use crate::Error;
-use crate::sample::sample;
+use crate::sample::{Sampled, sample};
 
 /// When and where a record was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,18 +95,19 @@ impl Entry {
     /// # Errors
     /// [`Error::Record`].
     pub fn of(event: usize, record: &RawEventRecord<'_>) -> Result<Option<(Stamp, Entry)>, Error> {
-        Entry::with_values(event, record, false)
+        Entry::of_event(event, record, Sampled::default())
     }
 
-    /// [`of`](Self::of), where the values in samples may come with a count of lost ones.
-    pub(crate) fn with_values(
+    /// [`of`](Self::of), where the event's samples may be other than those of
+    /// [`Session`](crate::Session).
+    pub(crate) fn of_event(
         event: usize,
         record: &RawEventRecord<'_>,
-        has_lost: bool,
+        sampled: Sampled,
     ) -> Result<Option<(Stamp, Entry)>, Error> {
         let failed = |source| Error::Record { source };
         if record.record_type == RecordType::SAMPLE {
-            return sample(event, record, has_lost).map(Some).map_err(failed);
+            return sample(event, record, sampled).map(Some).map_err(failed);
         }
         check(record).map_err(failed)?;
         let common = record.common_data().map_err(failed)?;
@@ -163,7 +164,7 @@ impl Entry {
 }
 
 /// Refuses what the parser would stop the program at: a build id of more than 20 bytes.
-fn check(record: &RawEventRecord<'_>) -> io::Result<()> {
+pub(crate) fn check(record: &RawEventRecord<'_>) -> io::Result<()> {
     let has_build_id = record.record_type == RecordType::MMAP2 && record.misc & HAS_BUILD_ID != 0;
     let len = record.data.get(BUILD_ID_LEN..BUILD_ID_LEN + 1);
     let is_long = len.is_some_and(|len| len.as_slice().iter().any(|len| *len > 20));
@@ -184,6 +185,6 @@ fn first_word(record: &RawEventRecord<'_>) -> io::Result<u64> {
 }
 
 /// A name or a path may be any bytes.
-fn text(bytes: RawData<'_>) -> String {
+pub(crate) fn text(bytes: RawData<'_>) -> String {
     String::from_utf8_lossy(&bytes.as_slice()).into_owned()
 }

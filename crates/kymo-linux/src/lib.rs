@@ -15,7 +15,8 @@
 //!   nothing that is still missing can precede a record that is not younger than the youngest one
 //!   of the round before. A record that comes too late all the same gets the time of its
 //!   predecessor, and is counted.
-//! - Every record that the kernel lost is counted among the discarded events of its CPU's stream.
+//! - Every record that the kernel lost, as it tells, is counted among the discarded events of its
+//!   CPU's stream. Linux before 6.0 does not tell those at the very end.
 //! - A stream's file consists of whole packets, also if the disk is full.
 //!
 //! # The parser

@@ -9,24 +9,41 @@ use linux_perf_event_reader::{
 
 use crate::{Entry, Stamp};
 
-/// Reads a sample up to its call chain; `has_lost` says whether values come with a count of lost
-/// ones. (`linux-perf-event-reader` 0.10 does not skip the values of
+/// What an event's attributes say of its samples, and the samples do not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sampled {
+    /// The period, where samples do not have it, because it is always the same.
+    pub(crate) period: u64,
+    /// Whether values come with a count of lost ones.
+    pub(crate) values_have_lost: bool,
+}
+
+impl Default for Sampled {
+    fn default() -> Sampled {
+        Sampled {
+            period: 1,
+            values_have_lost: false,
+        }
+    }
+}
+
+/// Reads a sample up to its call chain. (`linux-perf-event-reader` 0.10 does not skip the values of
 /// groups, and multiplies the length of a chain that may be anything.)
 pub(crate) fn sample(
     event: usize,
     record: &RawEventRecord<'_>,
-    has_lost: bool,
+    sampled: Sampled,
 ) -> io::Result<(Stamp, Entry)> {
     match record.parse_info.endian {
-        Endianness::LittleEndian => of::<LittleEndian>(event, record, has_lost),
-        Endianness::BigEndian => of::<BigEndian>(event, record, has_lost),
+        Endianness::LittleEndian => of::<LittleEndian>(event, record, sampled),
+        Endianness::BigEndian => of::<BigEndian>(event, record, sampled),
     }
 }
 
 fn of<B: ByteOrder>(
     event: usize,
     record: &RawEventRecord<'_>,
-    has_lost: bool,
+    sampled: Sampled,
 ) -> io::Result<(Stamp, Entry)> {
     let RecordParseInfo {
         sample_format,
@@ -55,9 +72,9 @@ fn of<B: ByteOrder>(
         cpu = data.read_u32::<B>()?;
         data.skip(4)?;
     }
-    let period = word(SampleFormat::PERIOD, &mut data)?.unwrap_or(1);
+    let period = word(SampleFormat::PERIOD, &mut data)?.unwrap_or(sampled.period);
     if has(SampleFormat::READ) {
-        skip_values::<B>(read_format, has_lost, &mut data)?;
+        skip_values::<B>(read_format, sampled.values_have_lost, &mut data)?;
     }
     let len = word(SampleFormat::CALLCHAIN, &mut data)?.unwrap_or(0);
     if len > data.len() as u64 / 8 {

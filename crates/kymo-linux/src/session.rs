@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
-use kymo_perf::{Error as PerfError, Needs, SampledEvent, Sampler, Sampling, Target};
+use kymo_perf::{BUFFERS, Error as PerfError, Needs, SampledEvent, Sampler, Sampling, Target};
 use linux_perf_event_reader::{
     Endianness, PerfEventAttr, RawData, RawEventRecord, RecordParseInfo, RecordType,
 };
@@ -47,6 +47,7 @@ pub struct Session {
     parse_info: RecordParseInfo,
     /// With a buffer first, one for each CPU of `cpus`; then those that write to one of them.
     samplers: Vec<Sampler>,
+    may_lack_threads: bool,
     cpus: Vec<u32>,
     /// Whether a CPU's buffer is still waited for: not if its target has ended.
     is_waited_for: Vec<bool>,
@@ -83,6 +84,7 @@ impl Session {
             sampling,
             parse_info: RecordParseInfo::new(&attributes, Endianness::NATIVE),
             samplers: Vec::new(),
+            may_lack_threads: false,
             is_waited_for: vec![true; cpus.len()],
             cpus,
             began: 0,
@@ -94,48 +96,64 @@ impl Session {
     }
 
     fn open_all(&mut self) -> Result<(), Error> {
-        let pids = match &self.whom {
-            Whom::AllCpus => return self.open_for(None),
-            Whom::Program(pid) => return self.open_for(Some(*pid)),
-            Whom::Processes(pids) => pids.clone(),
-        };
-        let mut known = Vec::new();
-        for pid in pids {
-            loop {
-                // A thread may be created by one that is not sampled yet.
-                let threads = kymo_perf::threads(pid)?;
-                let new: Vec<u32> = threads
-                    .into_iter()
-                    .filter(|of| !known.contains(of))
-                    .collect();
-                if new.is_empty() {
-                    break;
+        let mut refused = Ok(());
+        for kib in BUFFERS {
+            let opened = match &self.whom {
+                Whom::AllCpus => self.open_for(&[None], kib).map(|opened| (opened, true)),
+                Whom::Program(pid) => self
+                    .open_for(&[Some(*pid)], kib)
+                    .map(|opened| (opened, true)),
+                Whom::Processes(pids) => kymo_perf::open_threads(pids, |threads| {
+                    let threads: Vec<_> = threads.iter().copied().map(Some).collect();
+                    self.open_for(&threads, kib)
+                }),
+            };
+            match opened {
+                Ok((samplers, is_steady)) => {
+                    (self.samplers, self.may_lack_threads) = (samplers, !is_steady);
+                    return Ok(());
                 }
-                for tid in new {
-                    known.push(tid);
-                    match self.open_for(Some(tid)) {
-                        // It has just ended.
-                        Err(Error::Perf(PerfError::NoSuchTarget { .. })) if tid != pid => {}
-                        opened => opened?,
-                    }
-                }
+                Err(error @ Error::Perf(PerfError::NoBuffer { .. })) => refused = Err(error),
+                Err(error) => return Err(error),
             }
         }
-        Ok(())
+        refused
     }
 
-    /// Opens the events of a thread, or of whatever runs, on every CPU.
-    fn open_for(&mut self, tid: Option<u32>) -> Result<(), Error> {
-        let is_first = self.samplers.is_empty();
-        for (place, cpu) in self.cpus.iter().enumerate() {
-            let mut sampler = Sampler::open(target(tid, *cpu), &self.sampling)?;
-            match self.samplers.get(place).filter(|_| !is_first) {
-                Some(other) => sampler.write_to_buffer_of(other)?,
-                None => sampler.map()?,
+    /// Opens the events of these threads, or of whatever runs, on every CPU. Those of the first one
+    /// have the buffers.
+    fn open_for(&self, tids: &[Option<u32>], kib: usize) -> Result<Vec<Sampler>, Error> {
+        let mut all: Vec<Sampler> = Vec::new();
+        let mut ended = Ok(());
+        for tid in tids {
+            let of_thread = |place: usize, cpu: u32| -> Result<Sampler, Error> {
+                let mut sampler = Sampler::open(target(*tid, cpu), &self.sampling)?;
+                match all.get(place) {
+                    Some(other) => sampler.write_to_buffer_of(other)?,
+                    None => sampler.map(kib)?,
+                }
+                Ok(sampler)
+            };
+            let cpus = self.cpus.iter().enumerate();
+            let opened: Result<Vec<Sampler>, Error> =
+                cpus.map(|(place, cpu)| of_thread(place, *cpu)).collect();
+            match opened {
+                Ok(samplers) => all.extend(samplers),
+                // It has just ended.
+                Err(error @ Error::Perf(PerfError::NoSuchTarget { .. })) => ended = Err(error),
+                Err(error) => return Err(error),
             }
-            self.samplers.push(sampler);
         }
-        Ok(())
+        match all.is_empty() {
+            true => ended.map(|()| all),
+            false => Ok(all),
+        }
+    }
+
+    /// Whether threads of the processes kept starting while they were opened, so that some may not
+    /// be sampled.
+    pub fn may_lack_threads(&self) -> bool {
+        self.may_lack_threads
     }
 
     /// Where the trace comes from.

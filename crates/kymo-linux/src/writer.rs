@@ -22,6 +22,8 @@ const FIRST_MARK: u64 = 4095_u64.wrapping_neg();
 pub struct Summary {
     /// Samples.
     pub samples: u64,
+    /// The events that have samples, by their places in [`Origin`].
+    pub events: BTreeSet<usize>,
     /// Threads with samples.
     pub threads: u64,
     /// Processes with samples.
@@ -160,12 +162,14 @@ impl Writer {
     fn note(&mut self, entry: &Entry) -> Option<Entry> {
         match entry {
             Entry::Sample {
+                event,
                 pid,
                 tid,
                 chain,
                 ip,
                 ..
             } => {
+                self.summary.events.insert(*event);
                 // An idle CPU has thread 0, which is none.
                 if *tid > 0 {
                     self.threads.insert(*tid);

@@ -75,12 +75,8 @@ impl Counters {
         groups.map(Group::target).collect()
     }
 
-    /// Opens all groups for all threads of these processes. They do not count yet.
-    ///
-    /// A thread that starts meanwhile is in no list, and its creator may have been open already
-    /// ([`Options::inherit`]) or not. So the threads are listed again when all are open, and if one
-    /// is new, all are closed and opened again, at most [`MAX_ATTEMPTS`] times; then
-    /// [`may_lack_threads`](Counters::may_lack_threads) says so.
+    /// Opens all groups for all threads of these processes, as [`open_threads`] does. They do not
+    /// count yet.
     ///
     /// # Errors
     /// Those of [`open`](Counters::open).
@@ -94,12 +90,7 @@ impl Counters {
             let targets: Vec<Target> = threads.iter().copied().map(Target::Process).collect();
             Counters::open(groups, &targets, options, limit)
         };
-        let those_left = |pid| match threads(pid) {
-            Err(Error::NoSuchTarget { .. }) => Ok(Vec::new()),
-            threads => threads,
-        };
-        let there = of_all(pids, threads)?;
-        let (counters, is_steady) = steady(there, || of_all(pids, those_left), open)?;
+        let (counters, is_steady) = open_threads(pids, open)?;
         Ok(Counters {
             may_lack_threads: !is_steady,
             ..counters
@@ -179,8 +170,29 @@ fn elsewhere(group: &NamedGroup) -> Error {
     Error::OnOtherCpus { name, cpus }
 }
 
-/// How often [`Counters::open_processes`] opens the groups of processes whose threads change.
+/// How often [`open_threads`] opens what is there, for processes whose threads change.
 pub const MAX_ATTEMPTS: usize = 16;
+
+/// Opens something for all threads of these processes, which it is given.
+///
+/// A thread that starts meanwhile is in no list, and its creator may have been open already, whose
+/// threads are [opened with it](Options::inherit), or not. So the threads are listed again when all
+/// are open, and if one is new, what was opened is closed and opened again, at most
+/// [`MAX_ATTEMPTS`] times. Gives what was opened last, and whether it is all.
+///
+/// # Errors
+/// If a process is not there, and those of `open`.
+pub fn open_threads<T, E: From<Error>>(
+    pids: &[u32],
+    open: impl FnMut(&[u32]) -> Result<T, E>,
+) -> Result<(T, bool), E> {
+    let those_left = |pid| match threads(pid) {
+        Err(Error::NoSuchTarget { .. }) => Ok(Vec::new()),
+        threads => threads,
+    };
+    let there = of_all(pids, threads)?;
+    steady(there, || Ok(of_all(pids, those_left)?), open)
+}
 
 /// The threads of all these processes. A process given twice, or with one of its threads, counts
 /// once.
@@ -199,11 +211,11 @@ fn of_all(
 
 /// Opens what is there, until nothing new has come meanwhile: gives what was opened last, and
 /// whether it is all.
-fn steady<T>(
+fn steady<T, E>(
     mut there: Vec<u32>,
-    mut list: impl FnMut() -> Result<Vec<u32>, Error>,
-    mut open: impl FnMut(&[u32]) -> Result<T, Error>,
-) -> Result<(T, bool), Error> {
+    mut list: impl FnMut() -> Result<Vec<u32>, E>,
+    mut open: impl FnMut(&[u32]) -> Result<T, E>,
+) -> Result<(T, bool), E> {
     let mut attempts = 1;
     loop {
         let opened = open(&there)?;

@@ -67,7 +67,7 @@ mod values;
 pub use attributes::{DEFAULT_PERIOD, Options};
 pub use command::HeldCommand;
 pub use confidence::{MIN_READINGS, Readings};
-pub use counters::{Counters, EventTotal, MAX_ATTEMPTS, Total};
+pub use counters::{Counters, EventTotal, MAX_ATTEMPTS, Total, open_threads};
 pub use error::Error;
 pub use group::{Group, Handle};
 pub use limit::{DEFAULT_SLOTS, LIMIT_VARIABLE, LimitSource, SlotLimit};
@@ -76,6 +76,6 @@ pub use names::{EventNames, NamedEvent, NamedGroup, split_groups};
 pub use pmu::{PmuEvent, Pmus};
 #[cfg(feature = "aya")]
 pub use program::ProgramFile;
-pub use sampler::{SampledEvent, Sampler, Sampling};
+pub use sampler::{BUFFERS, SampledEvent, Sampler, Sampling};
 pub use target::Target;
 pub use tracepoints::Tracepoints;

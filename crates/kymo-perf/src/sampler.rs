@@ -20,9 +20,9 @@ use crate::target::Target;
 /// The clock of all records, `CLOCK_MONOTONIC`: the kernel may read it in every interrupt.
 const CLOCK: i32 = 1;
 
-/// KiB of records for each CPU, of which the first is taken that the process may lock: 512, where
-/// nobody has changed the limit.
-const BUFFERS: [usize; 5] = [4096, 1024, 512, 128, 32];
+/// Sizes of a buffer, in KiB: what all buffers of a user may have together is limited, so the first
+/// of these is to be taken that every CPU can have.
+pub const BUFFERS: [usize; 6] = [4096, 1024, 512, 128, 32, 8];
 
 /// What makes the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,24 +147,16 @@ impl Sampler {
         })
     }
 
-    /// Maps a buffer for the records of this event, and of those that are
-    /// [redirected](Self::write_to_buffer_of) to it: as large as this process may.
+    /// Maps a buffer of so many KiB, of [`BUFFERS`], for the records of this event, and of those
+    /// that are [redirected](Self::write_to_buffer_of) to it.
     ///
     /// # Errors
-    /// [`Error::NoBuffer`].
-    pub fn map(&mut self) -> Result<(), Error> {
-        let mut refused = io::Error::from(io::ErrorKind::PermissionDenied);
-        for bytes in BUFFERS {
-            let pages = (bytes << 10) / rustix::param::page_size();
-            match Ring::map(&self.event, pages.max(1)) {
-                Ok(ring) => {
-                    self.ring = Some(ring);
-                    return Ok(());
-                }
-                Err(error) => refused = error,
-            }
-        }
-        Err(Error::NoBuffer { source: refused })
+    /// [`Error::NoBuffer`] if this process may not lock so much.
+    pub fn map(&mut self, kib: usize) -> Result<(), Error> {
+        let pages = (kib << 10) / rustix::param::page_size();
+        let mapped = Ring::map(&self.event, pages.max(1));
+        self.ring = Some(mapped.map_err(|source| Error::NoBuffer { source })?);
+        Ok(())
     }
 
     /// Writes this event's records to the buffer of another event of the same CPU.

@@ -38,6 +38,8 @@ pub const TID: u32 = 43;
 pub const CODE: u64 = 0x5000;
 /// So many samples are of the first event; one is of the second.
 pub const SAMPLES: u64 = 6;
+/// The period of the second event, which its samples do not have.
+pub const PERIOD: u64 = 4_096;
 /// So many records were lost.
 pub const LOST: u64 = 17;
 /// The time of the first sample, and the time between two, in nanoseconds.
@@ -49,8 +51,10 @@ pub const STEP: u64 = 1_000;
 const SAMPLE_TYPE: u64 = 1 << 16 | 1 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 8 | 1 << 4 | 1 << 5;
 /// `ID`, `GROUP`, `LOST`.
 const READ_FORMAT: u64 = 1 << 2 | 1 << 3 | 1 << 4;
+const PERIOD_IN_SAMPLES: u64 = 1 << 8;
 /// `FREQ`, `SAMPLE_ID_ALL`.
-const FLAGS: u64 = 1 << 10 | 1 << 18;
+const FLAGS: u64 = FREQUENCY | 1 << 18;
+const FREQUENCY: u64 = 1 << 10;
 const ATTRIBUTES: usize = 112;
 /// Numbers of the events, and what they are: `cpu-clock` and `page-faults`.
 const EVENTS: [(u64, u64, &str); 2] = [(71, 0, "cpu-clock"), (72, 2, "page-faults")];
@@ -126,7 +130,11 @@ fn attributes(to: &mut Bytes, config: u64) {
     let begin = to.bytes.len();
     // Software.
     to.ints(&[1, ATTRIBUTES as u32]);
-    to.longs(&[config, 997, SAMPLE_TYPE, READ_FORMAT, FLAGS]);
+    let (rate, kind, flags) = match config == EVENTS[0].1 {
+        true => (997, SAMPLE_TYPE, FLAGS),
+        false => (PERIOD, SAMPLE_TYPE & !PERIOD_IN_SAMPLES, FLAGS & !FREQUENCY),
+    };
+    to.longs(&[config, rate, kind, READ_FORMAT, flags]);
     to.bytes.resize(begin + ATTRIBUTES, 0);
 }
 
@@ -143,8 +151,12 @@ fn sample(to: &mut Bytes, event: u64, number: u64) {
     to.ints(&[PID, if number.is_multiple_of(2) { PID } else { TID }]);
     to.longs(&[FIRST + number * STEP]);
     to.ints(&[number as u32 % 2, 0]);
-    // The period, and the values of two events: each with its number, and what was lost.
-    to.longs(&[1_000, 2, 5, EVENTS[0].0, 0, 6, EVENTS[1].0, 0]);
+    if event == EVENTS[0].0 {
+        // The period.
+        to.longs(&[1_000]);
+    }
+    // The values of two events, each with its number, and what was lost.
+    to.longs(&[2, 5, EVENTS[0].0, 0, 6, EVENTS[1].0, 0]);
     // In the program, and its caller.
     to.longs(&[3, 512_u64.wrapping_neg(), CODE + number, CODE + 0x100]);
 }

@@ -47,20 +47,29 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let opened = File::open(file).map_err(|error| named(error.to_string()))?;
     let data = PerfData::open(opened).map_err(|error| named(error.to_string()))?;
     let made = create_directory(out, "give another one")?;
-    let (origin, build_ids) = (data.origin(), data.build_ids());
+    let origin = data.origin();
     let release = origin
         .environment
         .iter()
         .find(|(name, _)| *name == "release");
     let release = release.map(|(_, release)| release.clone());
     let mut writer = Writer::create(out, &origin).inspect_err(|_| made.undo())?;
-    let left = data.write(&mut writer)?;
+    let read = data.write(&mut writer);
+    // Every stream is ended, also if one cannot be written.
     let (summary, written) = writer.finish();
+    let left = read?;
     written?;
     let kernel = release.zip(summary.kernel_begin);
     let kernel = kernel.and_then(|(release, begin)| KernelSymbols::read_if(&release, begin));
-    sampled::note(out, &summary, &build_ids, kernel);
-    sampled::say(out, &summary, &origin.events.join(", "));
+    sampled::note(out, &summary, Some(&left.build_ids), kernel);
+    let names = (0..).zip(&origin.events);
+    let names = names.filter(|(place, _)| summary.events.contains(place));
+    let names: Vec<&str> = names.map(|(_, name)| &**name).collect();
+    let names = match names.is_empty() {
+        true => origin.events.join(", "),
+        false => names.join(", "),
+    };
+    sampled::say(out, &summary, &names);
     tell(file, &left);
     sampled::show(out, &summary, flame.as_deref()).context("cannot draw the flame graph")?;
     let is_whole = left.stopped.is_none() && left.missing.is_none() && left.malformed == 0;
@@ -78,15 +87,14 @@ fn tell(file: &Path, left: &Left) {
         has_no_features,
     }) = left.missing
     {
-        let names = match has_no_features {
-            true => " and what perf writes at the end, such as the names of events and the host",
-            false => "",
+        let rest = match bytes {
+            0 => String::new(),
+            _ => format!(" in {} of a record", count(bytes, "byte", "bytes")),
         };
-        message!(
-            "kymo: {file} is cut off: it ends in {} of a record; the rest of the recording{names} is \
-             missing.",
-            count(bytes, "byte", "bytes")
-        );
+        message!("kymo: {file} is cut off{rest}: the rest of the recording is missing.");
+        if has_no_features {
+            message!("kymo: So is what perf writes at the end: names of events, host and kernel.");
+        }
     }
     if let Some(why) = &left.stopped {
         message!("kymo: {file} is damaged, and was read up to there: {why}.");

@@ -1,6 +1,5 @@
 //! `kymo record` of programs as they are, on Linux.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::IsTerminal as _;
@@ -14,6 +13,7 @@ use anyhow::Context as _;
 use kymo_linux::{KernelSymbols, Session, Setup, Summary, Whom, Writer};
 use kymo_perf::{HeldCommand, Paranoid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::{Arguments, OTHER_OUT, was_interrupted, watch_interrupts};
@@ -47,14 +47,20 @@ pub fn run(arguments: &Arguments, out: &Path) -> anyhow::Result<Code> {
     let mut recording = begun.inspect_err(|_| made.undo())?;
     let ended = recording.follow();
     let event = recording.session.event();
+    let may_lack_threads = recording.session.may_lack_threads();
     let (summary, child, written) = recording.finish();
     let kernel = (!summary.kernel.is_empty()).then(KernelSymbols::read);
-    sampled::note(out, &summary, &BTreeMap::new(), kernel.flatten());
+    sampled::note(out, &summary, None, kernel.flatten());
     if let (Err(_), Some(mut child)) = (&ended, child) {
         // Nothing more can be recorded; what the program has to say goes to the same terminal.
         let _ = child.wait();
     }
     sampled::say(out, &summary, &event);
+    if may_lack_threads {
+        message!(
+            "kymo: threads kept starting while the events were opened; some may not be sampled."
+        );
+    }
     if event.ends_with(":u") {
         message!(
             "kymo: only programs were sampled, not what the kernel did for them: {}; run as root, \
@@ -72,8 +78,8 @@ struct Recording {
     session: Session,
     writer: Writer,
     child: Option<Child>,
-    /// Descriptors of the processes that live, which can be read when they have ended.
-    processes: Vec<OwnedFd>,
+    /// The processes that live.
+    processes: Vec<Process>,
     until: Option<Instant>,
     /// Whether the recording is of running processes, and ends with them.
     ends_with_processes: bool,
@@ -86,6 +92,7 @@ impl Recording {
         made: &OutputDirectory,
     ) -> anyhow::Result<Recording> {
         watch_interrupts()?;
+        check_processes(&arguments.pid)?;
         let command = held(&arguments.command)?;
         let whom = match &command {
             _ if arguments.all_cpus => Whom::AllCpus,
@@ -105,7 +112,7 @@ impl Recording {
             origin.environment.push(("command", name));
         }
         let mut writer = Writer::create(out, &origin)?;
-        let processes = pids.into_iter().filter_map(descriptor).collect();
+        let processes = pids.into_iter().filter_map(Process::of).collect();
         session.begin(&mut writer).map_err(explain)?;
         let child = command.map(HeldCommand::release).transpose();
         let child = child.map_err(|error| {
@@ -129,20 +136,22 @@ impl Recording {
         // When patience ends with a program that was asked to end.
         let mut patience: Option<Instant> = None;
         loop {
-            let processes: Vec<BorrowedFd<'_>> =
-                self.processes.iter().map(OwnedFd::as_fd).collect();
+            let processes = self.processes.iter().filter_map(Process::descriptor);
+            let processes: Vec<BorrowedFd<'_>> = processes.collect();
             self.session.wait(&processes, ROUND).map_err(explain)?;
             self.session.round(&mut self.writer).map_err(explain)?;
             let status = self.child.as_mut().map(Child::try_wait).transpose();
             if let Some(status) = status.context("cannot wait for the program")?.flatten() {
-                let was_ended = patience.is_some() && status.signal().is_some();
+                // ^C at a terminal goes to the program, too, and may come there first.
+                let is_interrupt = status.signal() == Some(Signal::INT.as_raw());
+                let was_ended = is_interrupt || patience.is_some() && status.signal().is_some();
                 return Ok(if was_ended {
                     Ended::Asked
                 } else {
                     Ended::Program(status)
                 });
             }
-            self.processes.retain(|process| !has_ended(process));
+            self.processes.retain(|process| !process.has_ended());
             if self.ends_with_processes && self.processes.is_empty() {
                 return Ok(Ended::Asked);
             }
@@ -184,19 +193,61 @@ fn not_started(error: &kymo_perf::Error) -> BadInput {
     BadInput(format!("{error}; give the path of a program"))
 }
 
-/// A descriptor of a process; `None` if it has ended.
-fn descriptor(pid: u32) -> Option<OwnedFd> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
-    pidfd_open(pid, PidfdFlags::empty()).ok()
+/// A process that is waited for.
+enum Process {
+    /// What can be read when it has ended.
+    Descriptor(OwnedFd),
+    /// Its number, where the system gives no descriptor: before Linux 5.3, and in some containers.
+    Number(u32),
 }
 
-fn has_ended(process: &OwnedFd) -> bool {
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let mut ready = [PollFd::new(process, PollFlags::IN)];
-    poll(&mut ready, Some(&at_once)).is_ok_and(|ready| ready > 0)
+impl Process {
+    /// `None` if it has ended.
+    fn of(number: u32) -> Option<Process> {
+        let pid = i32::try_from(number).ok().and_then(Pid::from_raw)?;
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(descriptor) => Some(Process::Descriptor(descriptor)),
+            Err(Errno::SRCH) => None,
+            Err(_) => Some(Process::Number(number)),
+        }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Process::Descriptor(descriptor) => Some(descriptor.as_fd()),
+            Process::Number(_) => None,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        match self {
+            Process::Descriptor(descriptor) => {
+                let mut ready = [PollFd::new(descriptor, PollFlags::IN)];
+                poll(&mut ready, Some(&at_once)).is_ok_and(|ready| ready > 0)
+            }
+            Process::Number(number) => !Path::new(&format!("/proc/{number}")).exists(),
+        }
+    }
+}
+
+/// Refuses the number of a thread that is not its process' first.
+fn check_processes(pids: &[u32]) -> anyhow::Result<()> {
+    for pid in pids {
+        // One that is not there is refused when it is opened.
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+        if let Some(process) = process.map(str::trim)
+            && process != pid.to_string()
+        {
+            let sentence = format!("{pid} is a thread of process {process}: give -p {process}");
+            return Err(Usage(sentence).into());
+        }
+    }
+    Ok(())
 }
 
 /// At a terminal, ^C has gone to the program too, which may have its own use for it.

@@ -8,14 +8,16 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
 
 use linux_perf_data::linux_perf_event_reader::{
-    HardwareEventId, PerfEventAttr, PerfEventType, SoftwareCounterType,
+    EventRecord, HardwareEventId, Mmap2FileId, PerfEventAttr, PerfEventType, RawEventRecord,
+    RecordType, SamplingPolicy, SoftwareCounterType,
 };
 use linux_perf_data::{
     AttributeDescription, Endianness, Feature, PerfFile, PerfFileReader, PerfFileRecord,
     PerfRecordIter, UserRecordType,
 };
 
-use crate::{Entry, Error, Origin, Stamp, Writer};
+use crate::sample::Sampled;
+use crate::{Entry, Error, Origin, Stamp, Writer, entry};
 use whole::Whole;
 
 /// So many records are a round of the writer's: they come in order.
@@ -30,7 +32,8 @@ const ROUND: u64 = 1 << 12;
 pub struct PerfData {
     file: Parsed,
     missing: Option<Missing>,
-    values_have_lost: Vec<bool>,
+    /// What the events' attributes say of their samples.
+    sampled: Vec<Sampled>,
 }
 
 /// The end of a file that is cut off.
@@ -53,6 +56,8 @@ pub struct Left {
     pub stopped: Option<String>,
     /// The end that is cut off.
     pub missing: Option<Missing>,
+    /// The build ids that files had, by their paths.
+    pub build_ids: BTreeMap<String, Vec<u8>>,
 }
 
 struct Parsed {
@@ -78,7 +83,7 @@ impl PerfData {
         let failed = |source: linux_perf_data::Error| Error::PerfData(source.to_string());
         let whole = Whole::of(file)?;
         let (missing, is_pipe) = (whole.missing, whole.is_pipe);
-        let values_have_lost = whole.values_have_lost.clone();
+        let mut have_lost = whole.values_have_lost.clone().into_iter();
         let mut reader: Box<dyn ReadSeek> = Box::new(whole);
         reader.seek(SeekFrom::Start(0)).map_err(whole::unreadable)?;
         let parsed = match is_pipe {
@@ -89,10 +94,18 @@ impl PerfData {
             perf_file: about,
             record_iter: records,
         } = parsed.map_err(failed)?;
+        let sampled = about.event_attributes().iter();
+        let sampled = sampled.map(|event| Sampled {
+            period: match event.attributes().sampling_policy {
+                SamplingPolicy::Period(period) => period.get(),
+                _ => 1,
+            },
+            values_have_lost: have_lost.next().unwrap_or(false),
+        });
         Ok(PerfData {
+            sampled: sampled.collect(),
             file: Parsed { about, records },
             missing,
-            values_have_lost,
         })
     }
 
@@ -120,21 +133,17 @@ impl PerfData {
         }
     }
 
-    /// The build ids that the files had, by their paths.
-    pub fn build_ids(&self) -> BTreeMap<String, Vec<u8>> {
-        let known = self.file.about.build_ids().unwrap_or_default();
-        let known = known.into_values().filter(|file| !file.build_id.is_empty());
-        let text = |path: Vec<u8>| String::from_utf8_lossy(&path).into_owned();
-        known.map(|file| (text(file.path), file.build_id)).collect()
-    }
-
     /// Writes all that can be read. Gives what is not in the trace.
     ///
     /// # Errors
     /// If the trace cannot be written.
     pub fn write(mut self, writer: &mut Writer) -> Result<Left, Error> {
+        let known = self.file.about.build_ids().unwrap_or_default();
+        let known = known.into_values().filter(|file| !file.build_id.is_empty());
+        let text = |path: Vec<u8>| String::from_utf8_lossy(&path).into_owned();
         let mut left = Left {
             missing: self.missing,
+            build_ids: known.map(|file| (text(file.path), file.build_id)).collect(),
             ..Left::default()
         };
         // What ran before the recording is described without a time.
@@ -156,8 +165,14 @@ impl PerfData {
                     break;
                 }
             };
-            let has_lost = self.values_have_lost.get(event).is_some_and(|has| *has);
-            match Entry::with_values(event, &record, has_lost) {
+            if tells_of_parent(&record) {
+                continue;
+            }
+            if let Some((path, build_id)) = build_id(&record) {
+                left.build_ids.insert(path, build_id);
+            }
+            let sampled = self.sampled.get(event).copied().unwrap_or_default();
+            match Entry::of_event(event, &record, sampled) {
                 Ok(Some((stamp, entry))) if stamp.time == 0 => before.push((stamp, entry)),
                 Ok(Some((stamp, entry))) => {
                     add_all(&mut before, stamp.time, writer)?;
@@ -173,6 +188,30 @@ impl PerfData {
         }
         add_all(&mut before, 0, writer)?;
         Ok(left)
+    }
+}
+
+/// Whether the record says who the parent of a process is that ran before the recording: its
+/// mappings are not the parent's. `perf` says so by this bit.
+fn tells_of_parent(record: &RawEventRecord<'_>) -> bool {
+    const RAN_BEFORE: u16 = 1 << 13;
+    if record.record_type != RecordType::FORK || record.misc & RAN_BEFORE == 0 {
+        return false;
+    }
+    matches!(record.parse(), Ok(EventRecord::Fork(of)) if of.pid != of.ppid)
+}
+
+/// The path and the build id of a file that was mapped, if the record has it.
+fn build_id(record: &RawEventRecord<'_>) -> Option<(String, Vec<u8>)> {
+    if record.record_type != RecordType::MMAP2 || entry::check(record).is_err() {
+        return None;
+    }
+    match record.parse().ok()? {
+        EventRecord::Mmap2(of) => match of.file_id {
+            Mmap2FileId::BuildId(id) => Some((entry::text(of.path), id)),
+            Mmap2FileId::InodeAndVersion(_) => None,
+        },
+        _ => None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use kymo_ctf::{Item, Trace};
-use kymo_made::perf_data::{CODE, FIRST, LAYOUTS, LOST, PID, SAMPLES, STEP, file};
+use kymo_made::perf_data::{CODE, FIRST, LAYOUTS, LOST, PERIOD, PID, SAMPLES, STEP, file};
 
 use crate::{Error, Left, PerfData, Summary, Writer};
 
@@ -70,14 +70,17 @@ fn all_of_a_file_is_in_the_trace() {
         );
         let items = trace.events().filter_map(Result::ok);
         let samples = items.filter_map(|item| match item {
-            Item::Event(event) if event.name() == "cpu-clock" => Some(event.fields),
+            Item::Event(event) if event.name() == "cpu-clock" => Some((1_000, event.fields)),
+            Item::Event(event) if event.name() == "page-faults" => Some((PERIOD, event.fields)),
             _ => None,
         });
-        for fields in samples {
-            let text = format!("{fields:?}");
-            for part in [u64::from(PID), CODE + 0x100, 1_000] {
-                assert!(text.contains(&part.to_string()), "{part}: {text}");
-            }
+        for (period, fields) in samples {
+            let field = |name: &str| fields.iter().find(|(of, _)| *of == name).unwrap().1;
+            let text = |name: &str| format!("{:?}", field(name));
+            assert_eq!(text("perf_pid"), format!("Int({PID})"));
+            assert_eq!(text("perf_period"), format!("UInt({period})"));
+            let caller = format!("UInt({})]", CODE + 0x100);
+            assert!(text("perf_callchain").contains(&caller), "{fields:?}");
         }
     }
     let _ = std::fs::remove_dir_all(&folder);

@@ -16,7 +16,7 @@ use crate::cpu::Cpu;
 use crate::gap::Gaps;
 use crate::irq::IrqLine;
 use crate::lock::Lock;
-use crate::process::Mapping;
+use crate::process::Spaces;
 use crate::streams::{Stream, Streams};
 use crate::thread::{Context, Doing, Thread, ThreadId, may_mean_idle};
 use crate::typed::{self, ChainSource, Class, Meaning, StackSource};
@@ -69,8 +69,8 @@ pub struct Machine {
     pub(crate) processes: Table<Arc<str>>,
     /// Paths of the programs that processes execute.
     pub(crate) programs: Table<Arc<str>>,
-    /// Where processes have loaded files, by [`AddressSpace::execs`](crate::AddressSpace::execs).
-    pub(crate) mappings: Table<Vec<Vec<Mapping>>>,
+    /// Where processes have loaded files.
+    pub(crate) mappings: Spaces,
     pub(crate) locks: Table<Lock>,
     pub(crate) irqs: Table<Arc<str>>,
     pub(crate) users: Table<Arc<str>>,
@@ -292,12 +292,7 @@ impl Machine {
             + self.idle.len()
             + self.processes.len()
             + self.programs.len()
-            + self
-                .mappings
-                .values()
-                .flatten()
-                .map(Vec::len)
-                .sum::<usize>()
+            + self.mappings.live()
             + self.calls.len()
             + self.counts.live()
             + self.irqs.len()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, Named};
-use crate::machine::{At, Machine};
+use crate::machine::{At, Machine, Table};
 use crate::thread::ThreadId;
 
 /// Where a process has loaded a file with code.
@@ -31,11 +31,134 @@ pub struct AddressSpace {
 
 /// Most files that are kept of an address space. A damaged trace must not make the lists grow.
 const MAX_MAPPINGS: usize = 4096;
+/// Most files of parents that are copied because a child, or its parent, loads more. What is loaded
+/// when that many were copied is not noted.
+const MAX_COPIES: usize = 1 << 21;
+
+/// The files of a process between two executions of programs.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Space {
+    /// A child has its parent's until one of both loads a file.
+    files: Arc<Vec<Mapping>>,
+    /// By place in `files`: whether the process itself has loaded it. The others are its parent's.
+    is_own: Vec<bool>,
+    /// Whether another space may have the same list. A clone of the machine does not count, which
+    /// must go on as the original does.
+    is_shared: bool,
+}
+
+impl Space {
+    /// The files, to change them; `None` if too many were copied already.
+    fn files(&mut self, copies: &mut usize) -> Option<&mut Vec<Mapping>> {
+        if self.is_shared {
+            let more = *copies + self.files.len();
+            if more > MAX_COPIES {
+                return None;
+            }
+            *copies = more;
+            self.is_shared = false;
+        }
+        Some(Arc::make_mut(&mut self.files))
+    }
+
+    /// The process itself has loaded the file at this place of the list.
+    fn owns(&mut self, place: usize) {
+        if self.is_own.len() <= place {
+            self.is_own.resize(place + 1, false);
+        }
+        if let Some(is_own) = self.is_own.get_mut(place) {
+            *is_own = true;
+        }
+    }
+}
+
+/// Where processes have loaded files. No list is dropped when its process ends: samples get their
+/// names after the last item.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Spaces {
+    /// By process and [`AddressSpace::execs`].
+    of: Table<Vec<Space>>,
+    /// How many files were copied.
+    copies: usize,
+}
+
+impl Spaces {
+    /// Number of files in memory.
+    pub(crate) fn live(&self) -> usize {
+        let spaces = self.of.values().flatten();
+        let mut lists: Vec<&Arc<Vec<Mapping>>> = spaces.map(|space| &space.files).collect();
+        lists.sort_unstable_by_key(|list| Arc::as_ptr(list));
+        lists.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        lists.iter().map(|list| list.len()).sum()
+    }
+
+    /// Notes where a file was loaded. Of several addresses of one file, the lowest counts, but none
+    /// that the parent had loaded it at.
+    fn add(&mut self, pid: u64, mapping: Mapping) {
+        let spaces = self.of.entry(pid).or_default();
+        if spaces.is_empty() {
+            spaces.push(Space::default());
+        }
+        let Some(space) = spaces.last_mut() else {
+            return;
+        };
+        let known = space.files.iter().position(|of| of.path == mapping.path);
+        let place = known.unwrap_or(space.files.len());
+        let is_own = space.is_own.get(place) == Some(&true);
+        let is_noted = space.files.get(place).is_some_and(|of| match is_own {
+            true => of.begin <= mapping.begin,
+            false => *of == mapping,
+        });
+        if place >= MAX_MAPPINGS {
+            return;
+        }
+        if !is_noted {
+            let Some(files) = space.files(&mut self.copies) else {
+                return;
+            };
+            match files.get_mut(place) {
+                Some(known) if is_own => known.begin = mapping.begin,
+                Some(inherited) => *inherited = mapping,
+                None => files.push(mapping),
+            }
+        }
+        space.owns(place);
+    }
+
+    /// A child begins with its parent's files.
+    fn inherit(&mut self, parent: Option<u64>, pid: u64) {
+        let spaces = parent.and_then(|parent| self.of.get_mut(&parent));
+        let inherited = spaces.and_then(|spaces| {
+            let space = spaces.last_mut()?;
+            space.is_shared = true;
+            Some(Space {
+                files: Arc::clone(&space.files),
+                is_own: Vec::new(),
+                is_shared: true,
+            })
+        });
+        self.replace(pid, inherited.unwrap_or_default());
+    }
+
+    /// Another program, or another process, has the number from now on. Nothing changes for a
+    /// process of which no file is known.
+    fn replace(&mut self, pid: u64, space: Space) {
+        match self.of.get_mut(&pid) {
+            Some(spaces) if spaces.last().is_some_and(|last| last.files.is_empty()) => {
+                spaces.pop();
+                spaces.push(space);
+            }
+            Some(spaces) => spaces.push(space),
+            None if space.files.is_empty() => {}
+            None => _ = self.of.insert(pid, vec![space]),
+        }
+    }
+}
 
 impl Machine {
     /// The memory that a process has now.
     pub fn address_space(&self, pid: u64) -> AddressSpace {
-        let spaces = self.mappings.get(&pid).map_or(0, Vec::len);
+        let spaces = self.mappings.of.get(&pid).map_or(0, Vec::len);
         AddressSpace {
             pid,
             execs: spaces.saturating_sub(1),
@@ -44,41 +167,14 @@ impl Machine {
 
     /// Where a process had loaded its program and its libraries, the program first.
     pub fn mappings(&self, of: AddressSpace) -> &[Mapping] {
-        let spaces = self.mappings.get(&of.pid);
+        let spaces = self.mappings.of.get(&of.pid);
         let space = spaces.and_then(|spaces| spaces.get(of.execs));
-        space.map_or(&[], Vec::as_slice)
+        space.map_or(&[], |space| space.files.as_slice())
     }
 
-    /// Another program, or another process, has the number from now on. Nothing changes for a
-    /// process of which no file is known.
-    fn replace_space(&mut self, pid: u64, mappings: Vec<Mapping>) {
-        match self.mappings.get_mut(&pid) {
-            Some(spaces) if spaces.last().is_some_and(Vec::is_empty) => {
-                spaces.pop();
-                spaces.push(mappings);
-            }
-            Some(spaces) => spaces.push(mappings),
-            None if mappings.is_empty() => {}
-            None => _ = self.mappings.insert(pid, vec![mappings]),
-        }
-    }
-
-    /// Notes where a file was loaded. Of several addresses of one file, the lowest counts.
     #[cold]
     pub(crate) fn mapped(&mut self, pid: u64, mapping: Mapping) {
-        let spaces = self.mappings.entry(pid).or_default();
-        if spaces.is_empty() {
-            spaces.push(Vec::new());
-        }
-        let Some(of_process) = spaces.last_mut() else {
-            return;
-        };
-        let has_room = of_process.len() < MAX_MAPPINGS;
-        match of_process.iter_mut().find(|of| of.path == mapping.path) {
-            Some(known) => known.begin = known.begin.min(mapping.begin),
-            None if has_room => of_process.push(mapping),
-            None => {}
-        }
+        self.mappings.add(pid, mapping);
     }
 
     pub(crate) fn process_name(&mut self, pid: Option<u64>, name: Option<Cow<'_, str>>) {
@@ -132,8 +228,7 @@ impl Machine {
             None => self.programs.remove(&pid),
         };
         if parent != Some(pid) {
-            let copied = parent.map(|parent| self.mappings(self.address_space(parent)).to_vec());
-            self.replace_space(pid, copied.unwrap_or_default());
+            self.mappings.inherit(parent, pid);
         }
         let living = self.thread_of(tid, at.number).and_then(|id| {
             let thread = self.threads.get_mut(id.index())?;
@@ -185,11 +280,96 @@ impl Machine {
             self.programs.insert(pid, Arc::from(&*path));
         }
         if let Some(pid) = pid {
-            self.replace_space(pid, Vec::new());
+            self.mappings.replace(pid, Space::default());
         }
         if at.is_kymo {
             self.end_call_of_exec(thread, at);
         }
         self.change(Change::Exec { pid, thread });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{MAX_COPIES, MAX_MAPPINGS, Mapping, Spaces};
+
+    fn add(spaces: &mut Spaces, pid: u64, begin: u64, path: &str) {
+        let mapping = Mapping {
+            begin,
+            is_base: false,
+            path: Arc::from(path),
+        };
+        spaces.add(pid, mapping);
+    }
+
+    /// Process 1, with as many files.
+    fn parent(files: u64) -> Spaces {
+        let mut spaces = Spaces::default();
+        for file in 0..files {
+            add(&mut spaces, 1, file << 12, &format!("/lib/{file}"));
+        }
+        spaces
+    }
+
+    fn list(spaces: &Spaces, pid: u64) -> &Arc<Vec<Mapping>> {
+        &spaces.of[&pid].last().unwrap().files
+    }
+
+    fn begins(spaces: &Spaces, pid: u64) -> Vec<u64> {
+        list(spaces, pid).iter().map(|of| of.begin).collect()
+    }
+
+    #[test]
+    fn children_share_the_list_of_their_parent() {
+        let mut spaces = parent(4000);
+        for pid in 1..=100_000 {
+            spaces.inherit(Some(pid), pid + 1);
+        }
+        let (first, last) = (list(&spaces, 1), list(&spaces, 100_001));
+        assert!(Arc::ptr_eq(first, last));
+        assert_eq!(Arc::strong_count(first), 100_001);
+        assert_eq!((spaces.live(), spaces.copies), (4000, 0));
+        // What it loads, only its own children have.
+        add(&mut spaces, 50_000, 7, "/lib/own");
+        spaces.inherit(Some(50_000), 200_000);
+        add(&mut spaces, 50_000, 8, "/lib/later");
+        let lengths = [1, 49_999, 50_000, 50_001, 200_000].map(|pid| list(&spaces, pid).len());
+        assert_eq!(lengths, [4000, 4000, 4002, 4000, 4001]);
+    }
+
+    #[test]
+    fn what_a_process_loads_replaces_what_it_inherited() {
+        let mut spaces = parent(3);
+        spaces.inherit(Some(1), 2);
+        // At the same address: nothing has to be copied, but the file is its own from now on.
+        add(&mut spaces, 2, 1 << 12, "/lib/1");
+        assert!(Arc::ptr_eq(list(&spaces, 1), list(&spaces, 2)));
+        add(&mut spaces, 2, 9 << 12, "/lib/1");
+        add(&mut spaces, 2, 8 << 12, "/lib/0");
+        add(&mut spaces, 2, 9 << 12, "/lib/0");
+        add(&mut spaces, 2, 7 << 12, "/lib/0");
+        assert_eq!(begins(&spaces, 2), [7 << 12, 1 << 12, 2 << 12]);
+        assert_eq!(begins(&spaces, 1), [0, 1 << 12, 2 << 12]);
+        // What was its own is its child's inheritance.
+        spaces.inherit(Some(2), 3);
+        add(&mut spaces, 3, 8 << 12, "/lib/0");
+        assert_eq!(begins(&spaces, 3), [8 << 12, 1 << 12, 2 << 12]);
+        assert_eq!(begins(&spaces, 2), [7 << 12, 1 << 12, 2 << 12]);
+    }
+
+    #[test]
+    fn children_that_load_files_cannot_take_all_memory() {
+        let mut spaces = parent(5000);
+        for pid in 1..=2000 {
+            spaces.inherit(Some(pid), pid + 1);
+            add(&mut spaces, pid + 1, pid << 24, "/lib/0");
+        }
+        assert!(spaces.copies <= MAX_COPIES);
+        assert!(spaces.live() <= MAX_COPIES + MAX_MAPPINGS);
+        // The last ones still know what they inherited.
+        assert_eq!(list(&spaces, 2001).len(), MAX_MAPPINGS);
+        assert!(Arc::ptr_eq(list(&spaces, 2000), list(&spaces, 2001)));
     }
 }

@@ -392,7 +392,7 @@ mod tests {
         let mut lists = vec![vec![2, 3, 4], vec![1, 2, 3], vec![1, 2]];
         let list = || Ok(lists.pop().expect("a list"));
         let mut opened = Vec::new();
-        let last = steady(vec![1, 2], list, |threads| {
+        let last = steady::<_, Error>(vec![1, 2], list, |threads| {
             opened.push(threads.to_vec());
             Ok(opened.len())
         });
@@ -400,7 +400,7 @@ mod tests {
         let mut lists = vec![vec![2, 3, 4], vec![2, 3, 4], vec![1, 2, 3]];
         let list = || Ok(lists.pop().expect("a list"));
         opened.clear();
-        let last = steady(vec![1, 2], list, |threads| {
+        let last = steady::<_, Error>(vec![1, 2], list, |threads| {
             opened.push(threads.to_vec());
             Ok(opened.len())
         });
@@ -416,7 +416,7 @@ mod tests {
             threads += 1;
             Ok((0..threads).collect())
         };
-        let opened = steady(vec![0], list, |_| {
+        let opened = steady::<_, Error>(vec![0], list, |_| {
             attempts += 1;
             Ok(())
         });

@@ -62,12 +62,17 @@ fn command_lines_that_make_no_sense() {
             &["--timeout", "-1", "kernel"],
         ),
     );
+    // A program is sampled; what only kernels can do is refused.
     assert!(
         refused(
             2,
-            paths(&["record", "--out"], &folder.join("t"), &["--", "ls", "-l"])
+            paths(
+                &["record", "--rolling", "--out"],
+                &folder.join("t"),
+                &["--", "ls", "-l"]
+            )
         )
-        .contains("qemu-system")
+        .contains("--rolling")
     );
     for (says, options) in [
         ("--hz is for samples", &["--hz", "100"][..]),

@@ -62,21 +62,19 @@ fn bytes<'a>(pointer: *const c_char) -> &'a [u8] {
     unsafe { CStr::from_ptr(pointer) }.to_bytes()
 }
 
-/// Whether the name is an identifier of C.
-fn is_identifier(name: &[u8]) -> bool {
+/// The name, if it is an identifier of C.
+fn identifier(name: &[u8]) -> Option<&str> {
     let is_in = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    name.iter().all(is_in) && name.first().is_some_and(|byte| !byte.is_ascii_digit())
-}
-
-/// Writes a name, of which [`check`] has found that it is ASCII.
-fn write_name(out: &mut impl Write, name: &[u8]) -> fmt::Result {
-    name.iter()
-        .try_for_each(|&byte| out.write_char(byte.into()))
+    if !name.iter().all(is_in) || name.first()?.is_ascii_digit() {
+        return None;
+    }
+    // SAFETY: it is ASCII.
+    Some(unsafe { core::str::from_utf8_unchecked(name) })
 }
 
 /// A field of an event.
 struct Field<'a> {
-    name: &'a [u8],
+    name: &'a str,
     /// The type as the kernel calls it, and in the metadata.
     own: &'static str,
     ty: &'static str,
@@ -105,8 +103,8 @@ impl<'a> Iterator for Fields<'a> {
             let (ty, name) = split(field, b' ')?;
             let &(own, ty, bytes) = TYPES.iter().find(|(own, ..)| own.as_bytes() == ty)?;
             self.0 = rest;
-            is_identifier(name).then_some(Field {
-                name,
+            Some(Field {
+                name: identifier(name)?,
                 own,
                 ty,
                 bytes,
@@ -128,8 +126,7 @@ impl Field<'static> {
             },
             _ => FieldType::Text { max: NAME_BYTES },
         };
-        // SAFETY: `check` has found that it is ASCII.
-        (unsafe { core::str::from_utf8_unchecked(self.name) }, ty)
+        (self.name, ty)
     }
 }
 
@@ -146,8 +143,9 @@ impl OwnEvent {
         Some(fields.nth(index)??.known())
     }
 
-    fn name(&self) -> &'static [u8] {
-        bytes(self.name)
+    /// Its name, if that is one.
+    fn name(&self) -> Option<&'static str> {
+        identifier(bytes(self.name))
     }
 
     fn fields(&self) -> Fields<'_> {
@@ -156,6 +154,7 @@ impl OwnEvent {
 
     /// What the ring must know, and the checks of the event by itself.
     pub(crate) fn declared(&self) -> Result<Declared, Refusal> {
+        let name = self.name().ok_or(Refusal::Declaration)?;
         let (mut bytes, mut texts, mut count) = (0_usize, 0, 0);
         for field in self.fields() {
             let field = field.ok_or(Refusal::Declaration)?;
@@ -180,8 +179,7 @@ impl OwnEvent {
         let header = if self.id < COMPACT_IDS { 1 } else { 2 };
         Ok(Declared {
             id: self.id,
-            // SAFETY: `check` has found that it is ASCII.
-            name: unsafe { core::str::from_utf8_unchecked(self.name()) },
+            name,
             channel: ChannelKind::Events,
             // `Shape::new`, without its panics: all elements are bytes.
             shape: Shape::from_word(bytes as u32 | (texts as u32) << 16),
@@ -189,19 +187,16 @@ impl OwnEvent {
         })
     }
 
-    fn check(&self) -> Result<(), Refusal> {
-        if !matches!(self.id, 21..=29 | 1000..=2047) {
-            return Err(Refusal::Range);
+    fn check(&self) -> Result<Declared, Refusal> {
+        match self.id {
+            21..=29 | 1000..=2047 => self.declared(),
+            _ => Err(Refusal::Range),
         }
-        if !is_identifier(self.name()) {
-            return Err(Refusal::Declaration);
-        }
-        self.declared().map(drop)
     }
 
     fn write(&self, out: &mut impl Write) -> fmt::Result {
         out.write_str("event {\n\tname = \"")?;
-        write_name(out, self.name())?;
+        out.write_str(self.name().unwrap_or_default())?;
         out.write_str("\";\n\tid = ")?;
         write_number(out, self.id.into())?;
         out.write_str(";\n\tstream_id = 0;\n\tfields := struct {\n")?;
@@ -210,15 +205,15 @@ impl OwnEvent {
             if field.bytes == 0 {
                 for part in ["length_t __", "_length; flag_t __", "_cut; utf8_t _"] {
                     out.write_str(part)?;
-                    write_name(out, field.name)?;
+                    out.write_str(field.name)?;
                 }
                 out.write_str("[__")?;
-                write_name(out, field.name)?;
+                out.write_str(field.name)?;
                 out.write_str("_length]")?;
             } else {
                 out.write_str(field.ty)?;
                 out.write_str(" _")?;
-                write_name(out, field.name)?;
+                out.write_str(field.name)?;
             }
             out.write_str(";\n")?;
         }
@@ -228,12 +223,7 @@ impl OwnEvent {
 
 /// The library's events of the mode `count` and of contexts, with which a kernel that has neither
 /// is not linked.
-const NOT_ALWAYS: [&[u8]; 4] = [
-    b"counted_event",
-    b"group_count",
-    b"event_count",
-    b"event_stack",
-];
+const NOT_ALWAYS: [&str; 4] = ["counted_event", "group_count", "event_count", "event_stack"];
 
 /// Whether the events can be recorded, beside those of the vocabulary.
 ///
@@ -241,16 +231,14 @@ const NOT_ALWAYS: [&[u8]; 4] = [
 /// Why they cannot.
 pub(crate) fn check(events: &[OwnEvent]) -> Result<(), Refusal> {
     for (index, event) in events.iter().enumerate() {
-        event.check()?;
+        let Declared { name, .. } = event.check()?;
         let (before, _) = events.split_at_checked(index).unwrap_or_default();
-        let is_theirs = |other: &OwnEvent| other.id == event.id || other.name() == event.name();
+        let is_theirs = |other: &OwnEvent| other.id == event.id || other.name() == Some(name);
         // The library's own names begin so.
-        if event.name().starts_with(b"kymo_")
-            || NOT_ALWAYS.contains(&event.name())
+        if name.starts_with("kymo_")
+            || NOT_ALWAYS.contains(&name)
             || before.iter().any(is_theirs)
-            || VOCABULARY
-                .iter()
-                .any(|other| other.name().as_bytes() == event.name())
+            || VOCABULARY.iter().any(|other| other.name() == name)
         {
             return Err(Refusal::Exists);
         }

@@ -134,6 +134,12 @@ pub(super) enum Region {
     Hold,
 }
 
+/// What the modes besides one are at.
+struct Others {
+    one_runs: bool,
+    all_idle: bool,
+}
+
 const BITS: u32 = 4;
 
 impl States {
@@ -162,16 +168,19 @@ impl States {
         States(self.0 & !(((1 << BITS) - 1) << at) | (state as u32) << at)
     }
 
-    /// The states of the other modes; [`Refused::Busy`] where a call is at work on one of them.
-    fn others(self, mode: Mode) -> Result<impl Iterator<Item = State> + Clone, Refused> {
-        let others = Mode::ALL
-            .into_iter()
-            .filter(move |&other| other != mode)
-            .map(move |other| self.of(other));
-        if others.clone().any(State::is_in_passing) {
-            return Err(Refused::Busy);
+    /// What the other modes are at; [`Refused::Busy`] where a call is at work on one of them.
+    fn others(self, mode: Mode) -> Result<Others, Refused> {
+        let others = self.with(mode, State::Idle);
+        let mut one_runs = false;
+        for other in Mode::ALL {
+            let state = others.of(other);
+            if state.is_in_passing() {
+                return Err(Refused::Busy);
+            }
+            one_runs |= state == State::Running;
         }
-        Ok(others)
+        let all_idle = others == States::IDLE;
+        Ok(Others { one_runs, all_idle })
     }
 
     /// Whether there is something to read.
@@ -193,13 +202,10 @@ impl States {
         if self.of(mode) != State::Idle {
             return Err(Refused::InProgress);
         }
-        let mut others = self.others(mode)?;
-        let region = if others.clone().any(|state| state == State::Running) {
-            Region::Keep
-        } else if others.all(|state| state == State::Idle) {
-            Region::Open
-        } else {
-            return Err(Refused::InProgress);
+        let region = match self.others(mode)? {
+            Others { one_runs: true, .. } => Region::Keep,
+            Others { all_idle: true, .. } => Region::Open,
+            _ => return Err(Refused::InProgress),
         };
         Ok((self.with(mode, State::Starting), region))
     }
@@ -209,10 +215,9 @@ impl States {
         if self.of(mode) != State::Running {
             return Err(Refused::Invalid);
         }
-        let region = if self.others(mode)?.any(|state| state == State::Running) {
-            Region::Keep
-        } else {
-            Region::Close
+        let region = match self.others(mode)?.one_runs {
+            true => Region::Keep,
+            false => Region::Close,
         };
         Ok((self.with(mode, State::Stopping), region))
     }
@@ -223,9 +228,7 @@ impl States {
         if !matches!(state, State::Running | State::Stopped) {
             return Err(Refused::Invalid);
         }
-        let mut others = self.others(mode)?;
-        let one_runs = others.clone().any(|state| state == State::Running);
-        let all_idle = others.all(|state| state == State::Idle);
+        let Others { one_runs, all_idle } = self.others(mode)?;
         let region = match (state, one_runs, all_idle) {
             (_, true, _) => Region::Keep,
             (State::Running, false, true) => Region::CloseAndRelease,

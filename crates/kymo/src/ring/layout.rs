@@ -365,66 +365,92 @@ pub struct Header {
 pub const STATE_WORD: usize = 5;
 /// Word index of the session's number in the header.
 pub const SESSION_WORD: usize = 14;
+/// Word index of the number of CPUs in the header.
+pub(crate) const CPUS_WORD: usize = 30;
 const CRC_WORD: usize = 4;
+const INCOMPAT_WORD: usize = 9;
 
-const fn halves(value: u64) -> [u32; 2] {
+/// The low word and the high one.
+pub(crate) const fn halves(value: u64) -> [u32; 2] {
     [value as u32, (value >> 32) as u32]
 }
 
 impl Header {
     /// The header's words with their checksum.
     pub fn to_words(&self) -> [u32; HEADER_WORDS] {
-        let mut out = [0; HEADER_WORDS];
-        let mut at = 0;
-        let mut put = |words: &[u32]| {
-            for &word in words {
-                if let Some(slot) = out.get_mut(at) {
-                    *slot = word;
-                }
-                at += 1;
-            }
+        let word = |bytes: &[u8], at: usize| {
+            let (words, _) = bytes.as_chunks::<4>();
+            words.get(at).map_or(0, |&word| u32::from_le_bytes(word))
         };
-        put(&halves(magic()));
+        let uuid = |at| word(&self.uuid, at);
+        let build_id = |at| word(&self.build_id, at);
         // Byte order 1: little.
-        put(&[
-            u32::from(LAYOUT_VERSION) | 1 << 16 | u32::from(self.word_size) << 24,
-            HEADER_WORDS as u32 * 4,
-        ]);
-        put(&[0, self.state]);
-        put(&halves(self.total_size));
-        put(&[self.compat, self.incompat]);
-        put(&halves(self.self_phys));
-        put(&halves(self.region_va));
-        put(&halves(self.session_id));
-        let (uuid, _) = self.uuid.as_chunks::<4>();
-        for &chunk in uuid {
-            put(&[u32::from_le_bytes(chunk)]);
-        }
-        put(&halves(self.clock.frequency_hz));
-        put(&halves(self.clock.offset_seconds as u64));
-        put(&halves(self.clock.offset_ticks));
-        put(&halves(self.clock_start));
-        put(&[
-            u32::from(self.clock.absolute),
-            self.reserve,
-            self.cpus,
-            self.kinds,
-        ]);
-        put(&halves(self.control_offset));
-        put(&[self.control_size, self.slot_header_size]);
-        put(&halves(self.metadata_offset));
-        put(&[self.metadata_len, self.shapes_len]);
-        put(&halves(self.shapes_offset));
-        let (build_id, _) = self.build_id.as_chunks::<4>();
-        for &chunk in build_id {
-            put(&[u32::from_le_bytes(chunk)]);
-        }
-        put(&[self.metadata_crc]);
+        let version = u32::from(LAYOUT_VERSION) | 1 << 16 | u32::from(self.word_size) << 24;
+        let pairs: [[u32; 2]; HEADER_WORDS / 2] = [
+            halves(magic()),
+            [version, HEADER_WORDS as u32 * 4],
+            [0, self.state],
+            halves(self.total_size),
+            [self.compat, self.incompat],
+            halves(self.self_phys),
+            halves(self.region_va),
+            halves(self.session_id),
+            [uuid(0), uuid(1)],
+            [uuid(2), uuid(3)],
+            halves(self.clock.frequency_hz),
+            halves(self.clock.offset_seconds as u64),
+            halves(self.clock.offset_ticks),
+            halves(self.clock_start),
+            [u32::from(self.clock.absolute), self.reserve],
+            [self.cpus, self.kinds],
+            halves(self.control_offset),
+            [self.control_size, self.slot_header_size],
+            halves(self.metadata_offset),
+            [self.metadata_len, self.shapes_len],
+            halves(self.shapes_offset),
+            [build_id(0), build_id(1)],
+            [build_id(2), build_id(3)],
+            [build_id(4), self.metadata_crc],
+        ];
+        let mut out = [0; HEADER_WORDS];
+        out.copy_from_slice(pairs.as_flattened());
         let crc = checksum(&out);
         if let Some(slot) = out.get_mut(CRC_WORD) {
             *slot = crc;
         }
         out
+    }
+
+    /// Whether these are the words of a session's header, whole and of a layout that is understood.
+    ///
+    /// # Errors
+    /// The [`Refusal`] that says why they are not.
+    pub(crate) fn check(words: &[u32; HEADER_WORDS]) -> Result<(), Refusal> {
+        let &[low, high, version, header_size, crc, state, ..] = words;
+        let (word_size, incompat) = ((version >> 24) as u8, words[INCOMPAT_WORD]);
+        if [low, high] != halves(magic()) {
+            return Err(Refusal::NoMagic);
+        }
+        if version >> 16 & 0xff != 1 {
+            return Err(Refusal::ByteOrder);
+        }
+        if !(1..=LAYOUT_VERSION).contains(&(version as u16)) {
+            return Err(Refusal::Version(version as u16));
+        }
+        if crc != checksum(words) || header_size != HEADER_WORDS as u32 * 4 {
+            return Err(Refusal::Checksum);
+        }
+        if incompat & !KNOWN != 0 {
+            return Err(Refusal::Incompatible(incompat & !KNOWN));
+        }
+        if state == State::Forming as u32 {
+            return Err(Refusal::Forming);
+        }
+        // (`contains` would link a search for bytes into a kernel: 220 bytes on RV32.)
+        if word_size != 4 && word_size != 8 {
+            return Err(Refusal::Geometry);
+        }
+        Ok(())
     }
 
     /// Reads a header, or says why it cannot be used.
@@ -433,33 +459,14 @@ impl Header {
     /// The [`Refusal`] that says why. The sizes in an accepted header are plausible, not yet
     /// checked against the memory.
     pub fn from_words(words: &[u32; HEADER_WORDS]) -> Result<Header, Refusal> {
+        Header::check(words)?;
         let mut rest = words.iter().copied();
         let mut word = || rest.next().unwrap_or(0);
-        let mut long = || u64::from(word()) | u64::from(word()) << 32;
-        if long() != magic() {
-            return Err(Refusal::NoMagic);
-        }
-        let (version, header_size) = (word(), word());
-        if version >> 16 & 0xff != 1 {
-            return Err(Refusal::ByteOrder);
-        }
-        if !(1..=LAYOUT_VERSION).contains(&(version as u16)) {
-            return Err(Refusal::Version(version as u16));
-        }
+        let [_magic, _, version, _size, _crc, state] = core::array::from_fn(|_| word());
         let word_size = (version >> 24) as u8;
-        let (crc, state) = (word(), word());
-        if crc != checksum(words) || header_size != HEADER_WORDS as u32 * 4 {
-            return Err(Refusal::Checksum);
-        }
         let mut long = || u64::from(word()) | u64::from(word()) << 32;
         let total_size = long();
         let (compat, incompat) = (word(), word());
-        if incompat & !KNOWN != 0 {
-            return Err(Refusal::Incompatible(incompat & !KNOWN));
-        }
-        if state == State::Forming as u32 {
-            return Err(Refusal::Forming);
-        }
         let mut long = || u64::from(word()) | u64::from(word()) << 32;
         let (self_phys, region_va, session_id) = (long(), long(), long());
         let mut uuid = [0; 16];
@@ -481,10 +488,6 @@ impl Header {
         let mut build_id = [0; 20];
         for chunk in build_id.as_chunks_mut::<4>().0 {
             *chunk = word().to_le_bytes();
-        }
-        // (`contains` would link a search for bytes into a kernel: 220 bytes on RV32.)
-        if word_size != 4 && word_size != 8 {
-            return Err(Refusal::Geometry);
         }
         Ok(Header {
             state,
@@ -693,6 +696,14 @@ mod tests {
             }
         }
         assert_eq!(u64::from(words[SESSION_WORD]), header().session_id);
+        let Header {
+            cpus,
+            kinds,
+            reserve,
+            ..
+        } = header();
+        assert_eq!(words[CPUS_WORD], cpus);
+        assert!(cpus != kinds && cpus != reserve);
         // Version 1 is that of kernels which know no samples.
         let mut older = words;
         older[2] -= 1;

@@ -6,16 +6,16 @@
 
 use core::cell::UnsafeCell;
 use core::fmt;
+use core::ops::Range;
 
 use super::config::{Config, Error};
 use super::layout::{
-    CONTROL_OFFSET, CONTROL_SIZE, COUNTERS, Control, Crc32, HEADER_WORDS, Header, REGION_ALIGN,
-    ReserveKind, SAMPLES, SEQUENCES, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State,
-    WITHOUT_RING, WITHOUT_RING_OFFSET,
+    CONTROL_OFFSET, CONTROL_SIZE, COUNTERS, CPUS_WORD, Control, Crc32, HEADER_WORDS, Header,
+    REGION_ALIGN, ReserveKind, SAMPLES, SEQUENCES, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD,
+    State, WITHOUT_RING, WITHOUT_RING_OFFSET, halves,
 };
 #[cfg(target_pointer_width = "64")]
 use super::local_cas;
-use super::reader::Region;
 use super::source::Live;
 use super::{Environment, masked, running, without_ring};
 use crate::channel::ChannelKind;
@@ -182,7 +182,7 @@ impl Memory {
             return;
         }
         for cpu in 0..self.cpus {
-            let first = self.block(cpu, ChannelKind::Events);
+            let first = self.block(cpu, ChannelKind::Events as usize);
             for word in 0..self.counters {
                 let word = first.wrapping_byte_add(counter::offset(word));
                 // SAFETY: as in `counter`.
@@ -196,7 +196,7 @@ impl Memory {
         if cpu >= self.cpus || word >= self.counters || self.blocks_end() > self.len {
             return None;
         }
-        let first = self.block(cpu, ChannelKind::Events);
+        let first = self.block(cpu, ChannelKind::Events as usize);
         let word = first.wrapping_byte_add(counter::offset(word));
         // SAFETY: inside of the memory, behind the CPU's blocks; only ever touched atomically.
         Some(unsafe { &*word.cast::<AtomicUsize>() }.load(Relaxed))
@@ -207,7 +207,7 @@ impl Memory {
         if cpu >= self.cpus || self.blocks_end() > self.len {
             return core::ptr::null();
         }
-        self.block(cpu, ChannelKind::Events)
+        self.block(cpu, ChannelKind::Events as usize)
     }
 
     /// Where the control blocks end, of all CPUs that code may ever ask for, recorded or not:
@@ -224,30 +224,38 @@ impl Memory {
         ChannelKind::ALL.len() + counters.div_ceil(CONTROL_SIZE)
     }
 
-    fn block(&self, cpu: u32, kind: ChannelKind) -> *const Control {
-        let index = cpu as usize * self.blocks_of_a_cpu() + kind as usize;
+    fn block(&self, cpu: u32, kind: usize) -> *const Control {
+        let index = cpu as usize * self.blocks_of_a_cpu() + kind;
         self.base
             .wrapping_add(CONTROL_OFFSET + index * CONTROL_SIZE)
             .cast_const()
             .cast()
     }
 
-    /// The control blocks of the first `cpus` CPUs, which `start` has found to lie inside the
-    /// memory.
-    pub(crate) fn blocks(&self, cpus: u32) -> impl Iterator<Item = &'static Control> + use<'_> {
-        debug_assert!(cpus <= self.cpus);
-        (0..cpus).flat_map(move |cpu| {
-            // SAFETY: inside of the memory, which stays mapped for ever; only ever touched
-            // atomically.
-            ChannelKind::ALL
-                .into_iter()
-                .map(move |kind| unsafe { &*self.block(cpu, kind) })
-        })
+    /// The control blocks of these CPUs, which `start` has found to lie inside the memory.
+    fn blocks(&self, cpus: Range<u32>) -> ControlBlocks<'_> {
+        debug_assert!(cpus.end <= self.cpus);
+        let kind = 0;
+        ControlBlocks {
+            memory: self,
+            cpus,
+            kind,
+        }
     }
 
-    /// [`blocks`](Self::blocks) of all CPUs that code may ever ask for, recorded or not.
-    pub(crate) fn all_blocks(&self) -> impl Iterator<Item = &'static Control> + use<'_> {
-        self.blocks(self.cpus)
+    /// The control blocks of all CPUs that code may ever ask for, recorded or not, as `start` has
+    /// found them to lie inside the memory.
+    pub(crate) fn all_blocks(&self) -> ControlBlocks<'_> {
+        self.blocks(0..self.cpus)
+    }
+
+    /// The control block of one channel of each of these CPUs.
+    pub(crate) fn blocks_of(
+        &self,
+        kind: ChannelKind,
+    ) -> impl Iterator<Item = &'static Control> + use<'_> {
+        // SAFETY: as of `ControlBlocks`.
+        (0..self.cpus).map(move |cpu| unsafe { &*self.block(cpu, kind as usize) })
     }
 
     /// Whether every record that was reserved is written, in all rings of `LocalCas`. It asks the
@@ -278,7 +286,7 @@ impl Memory {
         without_ring::end(self.base);
     }
 
-    fn zero(&self, bytes: core::ops::Range<usize>) {
+    fn zero(&self, bytes: Range<usize>) {
         for word in bytes.start / 4..bytes.end / 4 {
             self.word(word).store(0, Relaxed);
         }
@@ -286,8 +294,36 @@ impl Memory {
 
     fn word(&self, index: usize) -> &AtomicU32 {
         debug_assert!(4 * index < self.len);
-        // SAFETY: callers stay inside of the layout, which `plan` has checked against `len`.
+        // SAFETY: callers stay inside of the layout, which `plan` has checked against `len`, or of
+        // what lies before the end of the control blocks, which they have.
         unsafe { &*self.base.cast::<AtomicU32>().add(index) }
+    }
+}
+
+/// The control blocks of some CPUs, one after another; see [`Memory::blocks`]. (One function of its
+/// own is a third of what the iterators of `core` take on a small machine.)
+pub(crate) struct ControlBlocks<'a> {
+    memory: &'a Memory,
+    cpus: Range<u32>,
+    kind: usize,
+}
+
+impl Iterator for ControlBlocks<'_> {
+    type Item = &'static Control;
+
+    #[inline(never)]
+    fn next(&mut self) -> Option<&'static Control> {
+        if self.kind == ChannelKind::ALL.len() {
+            self.kind = 0;
+            self.cpus.next();
+        }
+        if self.cpus.is_empty() {
+            return None;
+        }
+        let block = self.memory.block(self.cpus.start, self.kind);
+        self.kind += 1;
+        // SAFETY: inside of the memory, which stays mapped for ever; only ever touched atomically.
+        Some(unsafe { &*block })
     }
 }
 
@@ -313,6 +349,7 @@ pub(crate) trait Contents {
 struct Plan {
     shapes: usize,
     shapes_len: usize,
+    is_wide: bool,
     metadata: usize,
     metadata_len: usize,
     rings: usize,
@@ -358,7 +395,11 @@ impl Plan {
         // Counting cannot fail. Any other UUID takes as much room.
         let _ = contents.write_metadata([0; 16], &mut length);
         let shapes = memory.blocks_end();
-        let shapes_len = contents.shapes().count();
+        let (mut shapes_len, mut is_wide) = (0, false);
+        for (_, shape) in contents.shapes() {
+            shapes_len += 1;
+            is_wide |= shape.is_wide();
+        }
         let metadata = shapes + 8 * shapes_len;
         let packet_size = config.packet_size as usize;
         // Rings are aligned to the packet size as an address, so that a record's slot is found by
@@ -383,12 +424,23 @@ impl Plan {
         Ok(Plan {
             shapes,
             shapes_len,
+            is_wide,
             metadata,
             metadata_len: length.0,
             rings,
             total,
         })
     }
+}
+
+/// A session that the memory has had.
+struct Earlier {
+    /// Whether it is one of this boot that was not stopped.
+    still_runs: bool,
+    /// Its number.
+    id: u64,
+    /// Its CPUs.
+    cpus: u32,
 }
 
 /// Sessions of this boot.
@@ -449,17 +501,14 @@ impl Memory {
             ));
         }
         let _starting = Starting::claim(self)?;
-        // A good header is a session of this boot, or of the one before a warm reset.
-        let earlier = Region::open(&self.live()).ok();
-        if earlier.as_ref().is_some_and(|region| {
-            region.header().state == State::Running as u32 && running::may_run(self.base as usize)
-        }) {
+        let earlier = self.earlier();
+        if earlier.as_ref().is_some_and(|earlier| earlier.still_runs) {
             return Err(Error::Running);
         }
         // A header that a warm reset left may say anything.
         let earlier_id = earlier
             .as_ref()
-            .map_or(0, |region| region.header().session_id)
+            .map_or(0, |earlier| earlier.id)
             .min(u64::MAX / 2);
         let session_id = (SESSIONS.load(Relaxed) as u64).max(earlier_id) + 1;
         let plan = plan?;
@@ -473,7 +522,7 @@ impl Memory {
         // number.
         fence(Release);
         close_blocks::<N>(self);
-        let first_packet = earlier.map_or(0, |region| first_packet(self, region.header()));
+        let first_packet = earlier.map_or(0, |earlier| first_packet(self, earlier.cpus));
         // Zeroing takes a while: time begins after it.
         self.zero(plan.rings..plan.total);
         let clock_start = N::clock();
@@ -498,7 +547,7 @@ impl Memory {
         for cpu in 0..config.cpus {
             for kind in ChannelKind::ALL {
                 // SAFETY: `plan` placed this block inside of the memory, which stays mapped.
-                let control = unsafe { &*self.block(cpu, kind) };
+                let control = unsafe { &*self.block(cpu, kind as usize) };
                 set_up(
                     self,
                     control,
@@ -514,14 +563,13 @@ impl Memory {
             }
         }
         // The other CPUs have no packets, and their events are counted as such.
-        let channels = ChannelKind::ALL.len() * config.cpus as usize;
-        for control in self.all_blocks().skip(channels) {
+        for control in self.blocks(config.cpus..self.cpus) {
             turn_off(control);
             control.packets.store(0, Relaxed);
         }
         // A writer that comes from here on sees all of its block, if it sees that it is open.
         N::synchronize();
-        for control in self.blocks(config.cpus) {
+        for control in self.blocks(0..config.cpus) {
             if control.packets.load(Relaxed) == 0 {
                 continue; // A channel that the session does not have stays closed.
             }
@@ -540,11 +588,8 @@ impl Memory {
             } else {
                 0
             } | WITHOUT_RING,
-            incompat: if contents.shapes().any(|(_, shape)| shape.is_wide()) {
-                SEQUENCES
-            } else {
-                0
-            } | if self.counters > 0 { COUNTERS } else { 0 },
+            incompat: if plan.is_wide { SEQUENCES } else { 0 }
+                | if self.counters > 0 { COUNTERS } else { 0 },
             self_phys: config.phys,
             region_va: if reserve == ReserveKind::Masked {
                 self.base.expose_provenance() as u64
@@ -597,19 +642,35 @@ impl Memory {
         let Ok(_starting) = Starting::claim(self) else {
             return false;
         };
-        let region = Region::open(&self.live());
-        let runs = |region: &Region| region.header().state == State::Running as u32;
-        if region.as_ref().is_ok_and(runs) && running::may_run(self.base as usize) {
-            return false;
-        }
         if self.blocks_end() > self.len {
             return true;
         }
+        let earlier = self.earlier();
+        if earlier.as_ref().is_some_and(|earlier| earlier.still_runs) {
+            return false;
+        }
         self.all_blocks().for_each(turn_off);
-        if region.is_ok() {
+        if earlier.is_some() {
             self.close();
         }
         true
+    }
+
+    /// What the header says of the session over the memory: one of this boot, or of the one before
+    /// a warm reset. The memory has its control blocks, and no other `start` is at work. The sizes
+    /// in the header do not matter here, and [`Region`](super::reader::Region) would take 1.5 KiB
+    /// of code on a small machine.
+    fn earlier(&self) -> Option<Earlier> {
+        let words = core::array::from_fn(|index| self.word(index).load(Relaxed));
+        // What is read of its blocks is what it left. Partner: the release of `state` in `close`.
+        fence(Acquire);
+        Header::check(&words).ok()?;
+        let is_running = words[STATE_WORD] == State::Running as u32;
+        Some(Earlier {
+            still_runs: is_running && running::may_run(self.base as usize),
+            id: u64::from(words[SESSION_WORD]) | u64::from(words[SESSION_WORD + 1]) << 32,
+            cpus: words[CPUS_WORD],
+        })
     }
 
     /// Tells readers that no writer is at work any more.
@@ -636,12 +697,11 @@ fn close_blocks<N: Environment>(memory: &Memory) {
 
 /// The number of every channel's first packet: above all that an earlier session over this memory
 /// has used.
-fn first_packet(memory: &Memory, earlier: &Header) -> u64 {
-    let prep = memory
-        .blocks(earlier.cpus.min(memory.cpus))
-        .map(|control| control.prep.load(Relaxed))
-        .max()
-        .unwrap_or(0);
+fn first_packet(memory: &Memory, earlier_cpus: u32) -> u64 {
+    let mut prep = 0;
+    for control in memory.blocks(0..earlier_cpus.min(memory.cpus)) {
+        prep = prep.max(control.prep.load(Relaxed));
+    }
     // What a damaged block says must not make positions overflow.
     if prep < 1 << 40 { prep + 1 } else { 0 }
 }
@@ -710,25 +770,32 @@ fn set_up(
 }
 
 /// A UUID of version 8 (custom) from what tells sessions apart; the same run gives the same UUID.
-/// The hash is FNV-1a of 128 bits.
+/// Each of its four words is a hash of its own of the numbers below and a word of the build id; by
+/// 32 bits, because small processors multiply no more.
 fn uuid(config: &Config, clock_start: u64, session_id: u64) -> [u8; 16] {
-    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    let (build_id, _) = config.build_id.as_chunks::<4>();
     let numbers = [
-        clock_start,
-        session_id,
-        config.seed,
-        u64::from(config.cpus),
-        u64::from(config.packet_size),
+        halves(clock_start),
+        halves(session_id),
+        halves(config.seed),
+        [config.cpus, config.packet_size],
+        [build_id.last().copied().map_or(0, u32::from_le_bytes), 0],
     ];
-    for byte in numbers
-        .into_iter()
-        .flat_map(u64::to_le_bytes)
-        .chain(config.build_id)
-    {
-        hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+    let mut uuid = [0; 16];
+    let (places, _) = uuid.as_chunks_mut::<4>();
+    for (place, (factor, &build_id)) in places.iter_mut().zip(FACTORS.into_iter().zip(build_id)) {
+        let mut hash = factor ^ u32::from_le_bytes(build_id);
+        for &word in numbers.as_flattened() {
+            hash = (hash ^ word).wrapping_mul(factor);
+            hash ^= hash >> 15;
+        }
+        *place = hash.to_be_bytes();
     }
-    let mut uuid = hash.to_be_bytes();
     uuid[6] = uuid[6] & 0x0f | 0x80;
     uuid[8] = uuid[8] & 0x3f | 0x80;
     uuid
 }
+
+/// What the words of a [`uuid`] are made with: odd numbers near the fractions of the square roots
+/// of 2, 3, 5 and 7.
+const FACTORS: [u32; 4] = [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f373, 0xa54f_f53b];

@@ -268,9 +268,11 @@ impl<P: Platform> Session<P> {
         // its own.
         let reports_end = self.is_on(&SessionEnd::SCHEMA);
         let counts = COUNTS.map(|event| self.is_on(&event).then_some(event.id));
-        for (_, (bytes, bits)) in self.switches() {
-            for switch in bytes.iter().chain(bits) {
-                switch.store(0, Relaxed);
+        for channel in ChannelKind::ALL {
+            for (bytes, bits) in self.switches(channel) {
+                for switch in bytes.iter().chain(bits) {
+                    switch.store(0, Relaxed);
+                }
             }
         }
         self.memory.end_without_ring();
@@ -326,17 +328,17 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    /// The switches of every CPU's channels, also of CPUs that the session has no rings for (they
-    /// count what they lose), and the kernel's own if it has some.
-    fn switches(&self) -> impl Iterator<Item = (ChannelKind, (&ByteSwitches, &BitSwitches))> {
-        let own = P::switches()
-            .into_iter()
-            .flat_map(|switches| ChannelKind::ALL.map(|kind| (kind, switches.of(kind))));
-        let blocks = self
-            .memory
-            .all_blocks()
-            .map(|control| (&control.on, &control.on_more));
-        ChannelKind::ALL.into_iter().cycle().zip(blocks).chain(own)
+    /// The switches of a channel of every CPU, also of CPUs that the session has no rings for (they
+    /// count what they lose), and behind them the kernel's own if it has some.
+    fn switches(
+        &self,
+        channel: ChannelKind,
+    ) -> impl Iterator<Item = (&ByteSwitches, &BitSwitches)> {
+        let own = P::switches().map(|switches| switches.of(channel));
+        let blocks = self.memory.blocks_of(channel);
+        blocks
+            .map(|control| (&control.on, &control.on_more))
+            .chain(own)
     }
 
     /// Switches an event on or off, on every CPU. Only one call may be at work at a time; it does
@@ -353,8 +355,8 @@ impl<P: Platform> Session<P> {
     /// Whether an event is on, on the first CPU.
     fn is_on(&self, event: &EventSchema) -> bool {
         let place = switch(event.id);
-        let first = self.switches().find(|(kind, _)| *kind == event.channel);
-        let byte = first.and_then(|(_, (bytes, bits))| {
+        let first = self.switches(event.channel).next();
+        let byte = first.and_then(|(bytes, bits)| {
             if place.more {
                 bits.get(place.byte)
             } else {
@@ -381,7 +383,7 @@ impl<P: Platform> Session<P> {
             return;
         }
         let place = switch(id);
-        for (_, (bytes, bits)) in self.switches().filter(|(kind, _)| *kind == channel) {
+        for (bytes, bits) in self.switches(channel) {
             let byte = if place.more {
                 bits.get(place.byte)
             } else {

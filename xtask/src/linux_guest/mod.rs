@@ -17,7 +17,7 @@ use cpio::Archive;
 const TARGET: &str = "aarch64-unknown-linux-musl";
 
 /// Programs and tests of the guest, which cargo builds all at once: so it builds each library once.
-const CARGO: [&str; 22] = [
+const CARGO: [&str; 23] = [
     "build",
     "--target",
     TARGET,
@@ -27,6 +27,8 @@ const CARGO: [&str; 22] = [
     "kymo-linux-guest",
     "--package",
     "kymo-perf",
+    // The target has no compiler for C.
+    "--no-default-features",
     "--features",
     "kymo-perf/aya",
     "--bin",

@@ -217,6 +217,20 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
+    /// A descriptor is not that of an event that can lead a group.
+    #[error(
+        "{event} leads no group that can be joined: {}",
+        match source {
+            Some(source) => source.to_string(),
+            None => "it has members, or is not read with both times and its id".to_owned(),
+        }
+    )]
+    NoLeader {
+        /// What it was said to count.
+        event: String,
+        /// What the kernel said; none if it gave other values than those of one event.
+        source: Option<io::Error>,
+    },
     /// The kernel's answer to a read is not that of the group.
     #[error("the kernel's counts of the group led by {leader} are not those of its events")]
     BadRead {

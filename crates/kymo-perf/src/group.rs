@@ -1,7 +1,7 @@
 //! A group of events that Linux counts for one target.
 
 use std::fs::File;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use kymo::count::{EventSpec, GroupSpec, MAX_EVENTS, Refused, Snapshot};
 
@@ -109,6 +109,25 @@ impl Group<Linux> {
         }
         Ok(group)
     }
+
+    /// A group whose leader is open already, by this library or by any other code: its descriptor
+    /// (`group_fd` of `perf_event_open(2)`), and what it counts for whom. Members are added as to
+    /// any group.
+    ///
+    /// # Errors
+    /// [`Error::NoLeader`] if the descriptor is not that of an event that leads a group without
+    /// members, and is read with both times and its id (`PERF_FORMAT_GROUP`, `PERF_FORMAT_ID`,
+    /// `PERF_FORMAT_TOTAL_TIME_ENABLED` and `PERF_FORMAT_TOTAL_TIME_RUNNING`, no others).
+    pub fn led_by(
+        leader: OwnedFd,
+        event: impl Into<NamedEvent>,
+        target: Target,
+        options: Options,
+        limit: SlotLimit,
+    ) -> Result<Group<Linux>, Error> {
+        let group = Group::new(target, options, limit);
+        group.with_leader(File::from(leader), event.into())
+    }
 }
 
 impl<S: System> Group<S> {
@@ -162,6 +181,32 @@ impl<S: System> Group<S> {
         program: BorrowedFd<'_>,
     ) -> Result<Handle, Error> {
         self.attach(event.into(), Some(program))
+    }
+
+    /// The group, still empty, with this event as its leader.
+    pub(crate) fn with_leader(mut self, event: S::Event, named: NamedEvent) -> Result<Self, Error> {
+        self.place_for(named.event)?;
+        let no_leader = |source| Error::NoLeader {
+            event: named.name.clone(),
+            source,
+        };
+        let id = self.system.id(&event).map_err(|error| no_leader(Some(error)))?;
+        let mut buffer = [0; MAX_BYTES];
+        let len = self.system.read(&event, &mut buffer);
+        let len = len.map_err(|error| no_leader(Some(error)))?;
+        let values = Values::parse(buffer.get(..len).unwrap_or_default());
+        if values.is_none_or(|values| values.len() != 1 || values.of(id).is_none()) {
+            return Err(no_leader(None));
+        }
+        let [leader, ..] = &mut self.events;
+        *leader = Some(Opened {
+            event,
+            id,
+            spec: named.event,
+            name: named.name,
+            from: 0,
+        });
+        Ok(self)
     }
 
     fn attach(

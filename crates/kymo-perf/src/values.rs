@@ -45,6 +45,11 @@ impl Values {
         })
     }
 
+    /// How many events the group has.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// The count of the event with this id, wherever it is.
     pub(crate) fn of(&self, id: u64) -> Option<u64> {
         let pairs = self.pairs.get(..self.len)?;

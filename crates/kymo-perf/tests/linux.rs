@@ -5,8 +5,9 @@
 
 mod permission;
 
-use std::fs;
+use std::fs::{self, File};
 use std::hint::black_box;
+use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::time::Duration;
 
@@ -197,6 +198,46 @@ fn a_new_member_starts_the_group_from_zero() {
     assert!(after.raw < before.raw, "{after:?}");
     assert!(after.time_enabled < before.time_enabled, "{after:?}");
     assert_eq!(raws(&after), [after.raw, after.raw]);
+}
+
+/// K-01: a member joins the leader that a descriptor names, which anybody may have opened.
+#[test]
+fn a_member_joins_the_leader_of_a_descriptor() {
+    if !may_count() {
+        return;
+    }
+    let faults = EventSpec::from_name("page-faults").unwrap();
+    let (first, handles) = group(&["page-faults"], Options::default());
+    let leader = first.descriptor(handles[0]).unwrap();
+    let led_by = |leader: OwnedFd| {
+        Group::led_by(leader, faults, Target::SELF, Options::default(), limit())
+    };
+    let mut joined = led_by(leader.try_clone_to_owned().unwrap()).unwrap();
+    // The event lives as long as any descriptor of it.
+    drop(first);
+    let member = joined.add(EventSpec::from_name("faults").unwrap()).unwrap();
+    joined.start().unwrap();
+    touch(200);
+    let counts = joined.read(member).unwrap();
+    assert!(counts.raw >= 200 / 16, "{counts:?}");
+    assert_eq!(raws(&counts), [counts.raw, counts.raw]);
+
+    let (pair, handles) = group(&["page-faults", "faults"], Options::default());
+    let leader = pair.descriptor(handles[0]).unwrap();
+    let null = OwnedFd::from(File::open("/dev/null").unwrap());
+    for (leader, why) in [
+        (leader.try_clone_to_owned().unwrap(), "it has members, or is not"),
+        (null, "Inappropriate ioctl for device"),
+    ] {
+        match led_by(leader) {
+            Err(error @ Error::NoLeader { .. }) => {
+                let sentence = error.to_string();
+                assert!(sentence.starts_with("page-faults leads no group"), "{sentence}");
+                assert!(sentence.contains(why), "{sentence}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 /// K-09: a group ends as a whole only by `detach_all`.

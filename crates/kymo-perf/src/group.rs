@@ -190,7 +190,10 @@ impl<S: System> Group<S> {
             event: named.name.clone(),
             source,
         };
-        let id = self.system.id(&event).map_err(|error| no_leader(Some(error)))?;
+        let id = self
+            .system
+            .id(&event)
+            .map_err(|error| no_leader(Some(error)))?;
         let mut buffer = [0; MAX_BYTES];
         let len = self.system.read(&event, &mut buffer);
         let len = len.map_err(|error| no_leader(Some(error)))?;

@@ -209,9 +209,8 @@ fn a_member_joins_the_leader_of_a_descriptor() {
     let faults = EventSpec::from_name("page-faults").unwrap();
     let (first, handles) = group(&["page-faults"], Options::default());
     let leader = first.descriptor(handles[0]).unwrap();
-    let led_by = |leader: OwnedFd| {
-        Group::led_by(leader, faults, Target::SELF, Options::default(), limit())
-    };
+    let led_by =
+        |leader: OwnedFd| Group::led_by(leader, faults, Target::SELF, Options::default(), limit());
     let mut joined = led_by(leader.try_clone_to_owned().unwrap()).unwrap();
     // The event lives as long as any descriptor of it.
     drop(first);
@@ -226,13 +225,19 @@ fn a_member_joins_the_leader_of_a_descriptor() {
     let leader = pair.descriptor(handles[0]).unwrap();
     let null = OwnedFd::from(File::open("/dev/null").unwrap());
     for (leader, why) in [
-        (leader.try_clone_to_owned().unwrap(), "it has members, or is not"),
+        (
+            leader.try_clone_to_owned().unwrap(),
+            "it has members, or is not",
+        ),
         (null, "Inappropriate ioctl for device"),
     ] {
         match led_by(leader) {
             Err(error @ Error::NoLeader { .. }) => {
                 let sentence = error.to_string();
-                assert!(sentence.starts_with("page-faults leads no group"), "{sentence}");
+                assert!(
+                    sentence.starts_with("page-faults leads no group"),
+                    "{sentence}"
+                );
                 assert!(sentence.contains(why), "{sentence}");
             }
             other => panic!("{other:?}"),

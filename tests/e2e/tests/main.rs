@@ -22,6 +22,7 @@ mod kymo_cost;
 mod linux_guest;
 mod live;
 mod on_target;
+mod pages;
 mod perf;
 mod perf_samples;
 mod plugin;

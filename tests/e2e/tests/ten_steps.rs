@@ -2,6 +2,7 @@
 //! ports/skeleton-c.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,14 +52,19 @@ fn every_block_is_code_of_the_skeleton() {
     blocks_are_code_of(PAGE, 14, &["ports/skeleton-c/kernel.c"]);
 }
 
-/// Runs a command of the guide in the repository, and looks for the lines that the guide shows.
-fn run_line(line: &str, shown: &[&str]) {
+/// `PATH` with the folder of `kymo` before the others.
+pub(crate) fn path_with_kymo() -> OsString {
     let tool = built("KYMO_BIN").parent().unwrap().to_owned();
     let mut folders = vec![tool];
     folders.extend(env::split_paths(&env::var_os("PATH").unwrap()));
+    env::join_paths(folders).unwrap()
+}
+
+/// Runs a command of the guide in the repository, and looks for the lines that the guide shows.
+fn run_line(line: &str, shown: &[&str]) {
     let mut shell = Command::new("sh");
     shell.args(["-e", "-c", line]).current_dir(root());
-    shell.env("PATH", env::join_paths(folders).unwrap());
+    shell.env("PATH", path_with_kymo());
     let output = run(&mut shell, 0);
     let text = String::from_utf8(output.stdout).unwrap();
     let mut lines = text.lines();

@@ -335,6 +335,16 @@ fn threads_calls_and_interrupts_share_the_counts() {
             assert!(text.contains(&format!("\n{title}")), "{title}");
         }
         assert!(text.contains("instructions each"), "{text}");
+        // The idle threads are one row.
+        let (_, threads) = text.split_once("\nCounted while threads ran").unwrap();
+        let (threads, _) = threads.split_once("\nCounted in system calls").unwrap();
+        let idle = threads.lines().filter(|line| line.starts_with("idle ("));
+        let idle: Vec<_> = idle.collect();
+        let rows = counters["threads"].as_array().unwrap().iter();
+        let idle_rows = rows.filter(|row| row["thread"]["name"] == "idle").count();
+        assert!(idle_rows > 1, "{counters}");
+        let one = format!("idle ({idle_rows} threads) ");
+        assert!(idle.len() == 1 && idle[0].starts_with(&one), "{threads}");
     }
 }
 

@@ -7,6 +7,7 @@ mod interrupts;
 mod locks;
 mod threads;
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use clap::ValueEnum as _;
@@ -110,6 +111,25 @@ fn alike(alike: u64, what: &str, number: impl Display, called: Option<&String>) 
         Some(called) if alike > 1 => format!("{called} ({} {what})", thousands(alike)),
         _ => name(number, called),
     }
+}
+
+/// The rows that stand for things of one name, together, where the first of them stands; one without
+/// a name by itself.
+fn by_name<'r, R>(rows: &'r [R], called: impl Fn(&'r R) -> Option<&'r str>) -> Vec<Vec<&'r R>> {
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut groups: Vec<Vec<&R>> = Vec::new();
+    for row in rows {
+        let called = called(row);
+        let known = called.and_then(|called| places.get(called).copied());
+        match known.and_then(|place| groups.get_mut(place)) {
+            Some(group) => group.push(row),
+            None => {
+                places.extend(called.map(|called| (called, groups.len())));
+                groups.push(vec![row]);
+            }
+        }
+    }
+    groups
 }
 
 fn thread(thread: Option<&ThreadRef>) -> String {

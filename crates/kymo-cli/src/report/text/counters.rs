@@ -3,7 +3,7 @@
 use kymo::count::{EventKind, EventSpec, Hardware, Software};
 use kymo_analysis::{GroupCounters, OwnHistogram, Report};
 
-use super::{Text, name};
+use super::{Text, alike, by_name, name};
 use crate::report::cell::Cell;
 use crate::report::table::{Column, Table};
 use crate::summary::{count, thousands};
@@ -108,13 +108,26 @@ impl Text<'_> {
     /// What was counted, by what ran meanwhile.
     fn shared_counters(&mut self, counters: &GroupCounters, columns: &Columns, which: &str) {
         let some = |counts: &[u64]| counts.iter().copied().map(Some).collect::<Vec<_>>();
-        let rows = counters.threads.iter().map(|of| {
-            let thread = of.thread.as_ref().map_or_else(
-                || "unknown".to_owned(),
-                |thread| name(thread.tid, thread.name.as_ref()),
-            );
+        let is_each = self.style.each;
+        let groups = by_name(&counters.threads, |of| {
+            let called = of.thread.as_ref()?.name.as_deref();
+            called.filter(|_| !is_each)
+        });
+        let mut sums: Vec<_> = groups
+            .iter()
+            .map(|group| {
+                let first = group.first().and_then(|of| of.thread.as_ref());
+                let thread = first.map_or_else(
+                    || "unknown".to_owned(),
+                    |of| alike(group.len() as u64, "threads", of.tid, of.name.as_ref()),
+                );
+                (thread, sum(group.iter().map(|of| &*of.counts)))
+            })
+            .collect();
+        sums.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.first().copied()));
+        let rows = sums.into_iter().map(|(thread, counts)| {
             let mut row = vec![Cell::text(thread)];
-            row.extend(columns.cells(&some(&of.counts), &some(&of.counts)));
+            row.extend(columns.cells(&some(&counts), &some(&counts)));
             row
         });
         let title = format!("Counted while threads ran, without interrupts{which}");
@@ -141,6 +154,18 @@ impl Text<'_> {
         let title = format!("Counted in interrupts{which}");
         self.table(Table::new(title, head).with(rows));
     }
+}
+
+/// The counts of several, event by event.
+fn sum<'c>(all: impl Iterator<Item = &'c [u64]>) -> Vec<u64> {
+    let mut sums = Vec::new();
+    for counts in all {
+        sums.resize(counts.len().max(sums.len()), 0_u64);
+        for (sum, count) in sums.iter_mut().zip(counts) {
+            *sum = sum.saturating_add(*count);
+        }
+    }
+    sums
 }
 
 /// The number of a histogram's values, their mean and their percentiles.

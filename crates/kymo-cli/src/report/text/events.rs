@@ -1,10 +1,8 @@
 //! Page faults, messages, samples, worst cases, contradictions, and events by name.
 
-use std::collections::BTreeMap;
+use kymo_analysis::{Report, WorstCase};
 
-use kymo_analysis::{Report, ThreadRef, WorstCase};
-
-use super::{Text, alike, counts, name, thread};
+use super::{Text, alike, by_name, counts, name, thread};
 use crate::missed::{self, Sampler};
 use crate::report::cell::Cell;
 use crate::report::table::{Column, Table};
@@ -121,30 +119,27 @@ impl Text<'_> {
         let Some(samples) = &report.samples else {
             return;
         };
-        // In the order of the threads' own samples: those of one name together with the first.
-        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut sums: Vec<(u64, &ThreadRef, f64, u64, u64)> = Vec::new();
-        for of in &samples.threads {
-            let called = of.thread.name.as_deref().filter(|_| !self.style.each);
-            let known = called.and_then(|called| places.get(called).copied());
-            match known.and_then(|place| sums.get_mut(place)) {
-                Some((alike, _, share, user, kernel)) => {
-                    *alike += 1;
-                    *share += of.share_percent;
-                    *user += of.user;
-                    *kernel += of.kernel;
-                }
-                None => {
-                    places.extend(called.map(|called| (called, sums.len())));
-                    sums.push((1, &of.thread, of.share_percent, of.user, of.kernel));
-                }
-            }
-        }
+        let each = self.style.each;
+        let groups = by_name(&samples.threads, |of| {
+            of.thread.name.as_deref().filter(|_| !each)
+        });
+        let mut sums: Vec<_> = groups
+            .iter()
+            .filter_map(|group| {
+                let first = &group.first()?.thread;
+                let number = group.len() as u64;
+                let thread = alike(number, "threads", first.tid, first.name.as_ref());
+                let share: f64 = group.iter().map(|of| of.share_percent).sum();
+                let user: u64 = group.iter().map(|of| of.user).sum();
+                let kernel: u64 = group.iter().map(|of| of.kernel).sum();
+                Some((thread, share, user, kernel))
+            })
+            .collect();
         sums.sort_by_key(|(.., user, kernel)| std::cmp::Reverse(user + kernel));
         let mut rows = Vec::new();
-        for (number, thread, share, user, kernel) in sums {
+        for (thread, share, user, kernel) in sums {
             rows.push(vec![
-                Cell::text(alike(number, "threads", thread.tid, thread.name.as_ref())),
+                Cell::text(thread),
                 Cell::count(user + kernel),
                 Cell::percent(share, 1),
                 Cell::count(user),

@@ -10,12 +10,14 @@ use anyhow::{Context, Result};
 use crate::process::{run, target};
 
 /// Folder of the programs of the environment `name`, which is created, or recreated if its list of
-/// requirements has changed.
+/// requirements has changed, or it was moved.
 pub(crate) fn environment(name: &str, requirements: &Path) -> Result<PathBuf> {
     let environment = target().join(name).join("python");
     let installed = environment.join("requirements.txt");
-    let wanted =
+    let listed =
         fs::read_to_string(requirements).with_context(|| requirements.display().to_string())?;
+    // The programs of an environment name its folder: one that was moved does not run.
+    let wanted = format!("# {}\n{listed}", environment.display());
     if fs::read_to_string(&installed).ok().as_ref() != Some(&wanted) {
         run(Command::new("python3")
             .args(["-m", "venv", "--clear"])

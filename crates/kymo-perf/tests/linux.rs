@@ -5,9 +5,10 @@
 
 mod permission;
 
-use std::fs::{self, File};
+use std::fs;
 use std::hint::black_box;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use kymo_perf::{
     Error, EventNames, Group, Handle, HeldCommand, Options, SlotLimit, Target, online_cpus,
 };
 use permission::{may_count, not_run};
+use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 const PAGE: usize = 4096;
@@ -223,13 +225,10 @@ fn a_member_joins_the_leader_of_a_descriptor() {
 
     let (pair, handles) = group(&["page-faults", "faults"], Options::default());
     let leader = pair.descriptor(handles[0]).unwrap();
-    let null = OwnedFd::from(File::open("/dev/null").unwrap());
-    for (leader, why) in [
-        (
-            leader.try_clone_to_owned().unwrap(),
-            "it has members, or is not",
-        ),
-        (null, "Inappropriate ioctl for device"),
+    let (other, _) = UnixStream::pair().unwrap();
+    for (leader, errno) in [
+        (leader.try_clone_to_owned().unwrap(), None),
+        (other.into(), Some(Errno::NOTTY.raw_os_error())),
     ] {
         match led_by(leader) {
             Err(error @ Error::NoLeader { .. }) => {
@@ -238,7 +237,11 @@ fn a_member_joins_the_leader_of_a_descriptor() {
                     sentence.starts_with("page-faults leads no group"),
                     "{sentence}"
                 );
-                assert!(sentence.contains(why), "{sentence}");
+                let Error::NoLeader { source, .. } = error else {
+                    unreachable!("{sentence}");
+                };
+                let said = source.and_then(|source| source.raw_os_error());
+                assert_eq!(said, errno, "{sentence}");
             }
             other => panic!("{other:?}"),
         }
